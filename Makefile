@@ -1,0 +1,34 @@
+# Everything that this project needs, from a fresh clone: `make demo`, `make test`.
+PYTHON ?= python3
+VENV := .venv
+OLDEST := .venv-oldest
+BIN := $(VENV)/bin
+
+.PHONY: demo test check lint bench clean
+
+demo: $(VENV)/.installed
+	$(BIN)/python -m demo
+
+test: lint $(OLDEST)/.installed
+	$(BIN)/python -m pytest $(ARGS)
+
+lint: $(VENV)/.installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+
+$(VENV)/.installed: pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 10) else "Python 3.10 or later is needed; say which with make PYTHON=...")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	touch $@
+
+# The lower bounds of our dependencies, exactly: tests/smoke runs in there.
+$(OLDEST)/.installed: $(VENV)/.installed pyproject.toml tests/lower_bounds.py
+	$(PYTHON) -m venv $(OLDEST)
+	$(BIN)/python tests/lower_bounds.py > $(OLDEST)/constraints.txt
+	$(OLDEST)/bin/python -m pip install --quiet --constraint $(OLDEST)/constraints.txt --editable . pytest
+	touch $@
+
+clean:
+	rm -rf $(VENV) $(OLDEST) .demo .pytest_cache .ruff_cache .hypothesis dist

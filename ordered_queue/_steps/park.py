@@ -1,0 +1,197 @@
+"""Park a submission: every run exactly once, in order, each read back.
+
+    read the deployment -> read the end of the queue -> for each chunk of 100:
+        create (one request) -> read back by id -> create what is missing again, same keys, same times
+    -> fill
+
+A run counts as parked only when it was read back. The bulk route answers CREATED for rows that it then rolls back (one
+database error in a chunk on PostgreSQL), and fails whole chunks inside a 200 answer ("database is locked" on SQLite).
+
+Repeating a submission with its key:
+    - what is there is found by its idempotency key and keeps its place;
+    - a hole before it (a crash in the middle of a chunk) is filled at the time it would have had;
+    - what was never sent appends behind what waits now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from itertools import islice
+from uuid import UUID
+
+from prefect.client.schemas.objects import FlowRun
+from prefect.client.schemas.responses import DeploymentResponse
+
+from ordered_queue import _calls, promotion
+from ordered_queue._steps.chunk import ATTEMPT_SECONDS, already_there, park_chunk
+from ordered_queue._steps.deployments import find_deployment
+from ordered_queue._steps.effects import Patience, Sleep, Steps, ask_for_runs
+from ordered_queue._steps.fill import Filled, fill, problem_of
+from ordered_queue.errors import InvalidRun, OrderedQueueError, RequestFailed, SubmissionIncomplete
+from ordered_queue.ordering import PARK_DELAY, PARKED_TAG, submission_base
+from ordered_queue.runs import ParkedRun
+from ordered_queue.submission import PreparedRun, Preparer, refuse_unsuitable
+
+FILL_EVERY_SECONDS = 5.0
+"""How often a long submission fills the queue on its way, beside after its first chunk and its last."""
+
+FARTHEST_TAIL = PARK_DELAY + timedelta(days=1)
+"""Nothing parked by the rules lies farther ahead; what does was put there by hand and stays behind."""
+
+
+@dataclass(frozen=True)
+class Submission:
+    """What is to be parked, and how.
+
+    Attributes:
+        deployment: "flow/deployment", an id or an object.
+        runs: mappings of parameters or run requests. What can be iterated twice (a list) is checked as a whole before
+            anything is created; a one-shot iterator is read and parked in chunks.
+        key: the submission key.
+        version: of this package, for the label.
+        jitter: 0 to 999 µs, random.
+        stall_timeout: how long to go on without progress before giving up.
+        promoted_timeout: how long a due run that nobody takes counts as occupying.
+        on_progress: told how many runs are parked, after each chunk.
+    """
+
+    deployment: str | UUID | DeploymentResponse
+    runs: Iterable[object]
+    key: str
+    version: str
+    jitter: timedelta
+    stall_timeout: timedelta
+    promoted_timeout: timedelta
+    on_progress: Callable[[int], None]
+
+
+@dataclass
+class Parking:
+    """What a submission has done so far.
+
+    Attributes:
+        parked: the runs read back, in order.
+        notes: what the submitter should know.
+    """
+
+    parked: list[ParkedRun] = field(default_factory=list[ParkedRun])
+    notes: list[str] = field(default_factory=list[str])
+
+
+def park(submission: Submission, parking: Parking) -> Steps[None]:
+    """Park the submission's runs behind what waits, then fill the queue.
+
+    Raises:
+        DeploymentNotFound, DeploymentRefused, InvalidRun: nothing was created (for a one-shot iterator: nothing
+            from the bad row on).
+        SubmissionIncomplete: how long a prefix is parked.
+        ServerTooOld: the server has no bulk route.
+    """
+    deployment, answer = yield from find_deployment(submission.deployment)
+    refuse_unsuitable(deployment)
+    parking.notes += _notes(deployment)
+    if iter(submission.runs) is not submission.runs:
+        check = Preparer(deployment, submission.key, submission.version)
+        for position, row in enumerate(submission.runs):
+            check.prepare(row, position)
+    preparer = Preparer(deployment, submission.key, submission.version)
+    rows = iter(submission.runs)
+    chunk = _next_chunk(rows, preparer, 0)
+    if not chunk.runs and chunk.bad is None:
+        return
+    base: datetime | None = None
+    looking_back = True
+    filled_at = float("-inf")
+    moment = answer
+    while chunk.runs:
+        parked: dict[str, ParkedRun] = {}
+        patience = Patience(ATTEMPT_SECONDS, submission.stall_timeout.total_seconds())
+        try:
+            known: dict[str, FlowRun] = {}
+            if looking_back:
+                known = yield from already_there(deployment, chunk.runs, patience)
+                looking_back = bool(known)
+            if base is None:
+                base = yield from _base(deployment, moment.now, submission.jitter, patience)
+            yield from park_chunk(deployment, chunk.runs, known, base, submission.key, patience, parked)
+        except RequestFailed as error:
+            prefix = len(parking.parked) + _prefix(chunk.runs, parked)
+            raise SubmissionIncomplete(prefix, submission.key, problem_of(error)) from error
+        except InvalidRun as error:
+            prefix = len(parking.parked) + _prefix(chunk.runs, parked)
+            raise InvalidRun(error.position, error.reason, prefix) from error
+        parking.parked += [parked[run.key] for run in chunk.runs]
+        submission.on_progress(len(parking.parked))
+        following = _next_chunk(rows, preparer, len(parking.parked)) if chunk.bad is None else _Chunk([], chunk.bad)
+        moment = yield Sleep(0)
+        if not following.runs or moment.elapsed_seconds - filled_at > FILL_EVERY_SECONDS:
+            yield from _fill_quietly(deployment.id, submission.promoted_timeout, parking)
+            filled_at = moment.elapsed_seconds
+        chunk = following
+    if chunk.bad is not None:
+        bad = chunk.bad
+        raise InvalidRun(bad.position, bad.reason, len(parking.parked)) from bad
+
+
+def _notes(deployment: DeploymentResponse) -> list[str]:
+    concurrency_limit = deployment.global_concurrency_limit
+    limit = promotion.limit_of(deployment)
+    notes: list[str] = []
+    if limit is None:
+        notes.append("it has no concurrency limit: every parked run is promoted at once")
+    elif limit == 0:
+        notes.append("its concurrency limit is inactive or 0: nothing is promoted until that changes")
+    if concurrency_limit is not None and concurrency_limit.name != f"deployment:{deployment.id}":
+        notes.append(
+            f"its concurrency limit {concurrency_limit.name!r} is not its own: runs of other deployments that share it "
+            "are not counted, so a promoted run may find no slot and bounce for 30 s"
+        )
+    if PARKED_TAG in deployment.tags:
+        notes.append(
+            f"it carries the tag {PARKED_TAG!r} itself, so every run of it counts as a member of the queue; take the "
+            "tag off the deployment"
+        )
+    return notes
+
+
+@dataclass
+class _Chunk:
+    runs: list[PreparedRun]
+    bad: InvalidRun | None
+
+
+def _next_chunk(rows: Iterator[object], preparer: Preparer, start: int) -> _Chunk:
+    """The next rows, checked; up to the first bad one."""
+    runs: list[PreparedRun] = []
+    for position, row in enumerate(islice(rows, _calls.CHUNK), start):
+        try:
+            runs.append(preparer.prepare(row, position))
+        except InvalidRun as error:
+            return _Chunk(runs, error)
+    return _Chunk(runs, None)
+
+
+def _prefix(chunk: list[PreparedRun], parked: dict[str, ParkedRun]) -> int:
+    """How many of the chunk's runs, counted from its first, are parked for certain."""
+    for count, run in enumerate(chunk):
+        if run.key not in parked:
+            return count
+    return len(chunk)
+
+
+def _base(deployment: DeploymentResponse, now: datetime, jitter: timedelta, patience: Patience) -> Steps[datetime]:
+    call = _calls.queue_tail(deployment.id, now + FARTHEST_TAIL)
+    tail = yield from ask_for_runs(call, patience)
+    return submission_base(now, tail[0].expected_start_time if tail else None, jitter)
+
+
+def _fill_quietly(deployment_id: UUID, promoted_timeout: timedelta, parking: Parking) -> Steps[None]:
+    """Fill; the submission stands whatever comes of it."""
+    filled = Filled()
+    try:
+        yield from fill(deployment_id, None, promoted_timeout, filled)
+    except OrderedQueueError as error:
+        filled.notes.append(f"could not fill the queue ({problem_of(error)}); the next run to end or sweep will")
+    parking.notes += [note for note in filled.notes if note not in parking.notes]

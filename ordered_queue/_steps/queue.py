@@ -1,0 +1,117 @@
+"""What an operator does with a whole queue: look at it, cancel a submission, hand it back to Prefect."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from uuid import UUID, uuid4
+
+from prefect.client.schemas.objects import FlowRun
+from prefect.client.schemas.responses import DeploymentResponse
+
+from ordered_queue import _calls, promotion
+from ordered_queue._steps.deployments import find_deployment
+from ordered_queue._steps.effects import Patience, Sleep, Steps, ask, ask_for_runs
+from ordered_queue._steps.fill import promote
+from ordered_queue._steps.sweep import list_queues
+from ordered_queue.errors import RequestFailed
+from ordered_queue.ordering import PARKED_TAG, order_key, standing
+from ordered_queue.runs import QueueListing, Standing
+from ordered_queue.submission import SUBMISSION_LABEL
+
+PATIENCE = Patience(attempt_seconds=30, total_seconds=60)
+
+
+def list_queue(deployment: str | UUID | DeploymentResponse, most: int) -> Steps[QueueListing]:
+    """Read a queue for an operator: everything that occupies, and the first `most` waiting runs.
+
+    Raises:
+        DeploymentNotFound, RequestFailed: there is nothing to show.
+    """
+    found, answer = yield from find_deployment(deployment, PATIENCE)
+    now = answer.now
+    head = yield from _read_all(lambda offset, page: _calls.waiting_runs(found.id, now, page, offset), most + 1)
+    due = yield from _read_all(lambda offset, page: _calls.due_runs(found.id, now, offset), 1_000)
+    active = yield from _read_all(lambda offset, page: _calls.active_runs(found.id, offset), 1_000)
+    decision = promotion.decide([*head, *due, *active], promotion.limit_of(found), now)
+    return QueueListing(found, now, decision, is_whole=len(head) <= most)
+
+
+def _read_all(call_at: Callable[[int, int], _calls.Call], most: int) -> Steps[list[FlowRun]]:
+    runs: list[FlowRun] = []
+    while len(runs) < most:
+        size = min(_calls.PAGE, most - len(runs))
+        page = yield from ask_for_runs(call_at(len(runs), size), PATIENCE)
+        runs += page
+        if len(page) < size:
+            break
+    return runs
+
+
+def _waiting(deployment_id: UUID, now: datetime) -> Steps[list[FlowRun]]:
+    """Every waiting run of a queue, in order."""
+    runs = yield from _read_all(
+        lambda offset, page: _calls.waiting_runs(deployment_id, now, page, offset), most=1_000_000
+    )
+    return sorted((run for run in runs if standing(run, now) is Standing.WAITING), key=order_key)
+
+
+def cancel_submission(submission_key: str, deployment_id: UUID | None, cancelled: list[UUID]) -> Steps[None]:
+    """Cancel the runs of a submission that have not started, the last one first.
+
+    From the tail, so that no run is promoted only to be cancelled. What runs already goes on. A second call finds
+    nothing left to do.
+
+    Args:
+        submission_key: which submission.
+        deployment_id: whose queue; None looks through all.
+        cancelled: where to put what was cancelled.
+
+    Raises:
+        RequestFailed: what is in `cancelled` is cancelled; repeat the call.
+    """
+    moment = yield Sleep(0)
+    deployment_ids = [deployment_id] if deployment_id is not None else (yield from list_queues())
+    for each_id in deployment_ids:
+        for run in reversed((yield from _not_started(each_id, moment.now))):
+            if run.labels.get(SUBMISSION_LABEL) == submission_key and (yield from _cancel(run)):
+                cancelled.append(run.id)
+
+
+def _not_started(deployment_id: UUID, now: datetime) -> Steps[list[FlowRun]]:
+    """What is due but not taken, then what waits, in order."""
+    waiting = yield from _waiting(deployment_id, now)
+    due = yield from _read_all(lambda offset, page: _calls.due_runs(deployment_id, now, offset), 1_000_000)
+    return [*due, *waiting]
+
+
+def _cancel(run: FlowRun) -> Steps[bool]:
+    try:
+        answer = yield from ask(_calls.cancel(run.id, uuid4()), PATIENCE)
+    except RequestFailed as error:
+        if error.status == 404:
+            return False
+        raise
+    state: dict[str, object] = answer.body.get("state") or {}
+    return state.get("type") in ("CANCELLED", "CANCELLING")
+
+
+def unpark(deployment: str | UUID | DeploymentResponse, unparked: list[UUID]) -> Steps[None]:
+    """Hand every waiting run back to Prefect's own ways: due now, in order, no longer a member.
+
+    Each run is promoted first and untagged after: stopped in between, it is merely a promoted run. A second call
+    goes on where the first one stopped.
+
+    Raises:
+        DeploymentNotFound, RequestFailed: what is in `unparked` is handed back; repeat the call.
+    """
+    found, answer = yield from find_deployment(deployment, PATIENCE)
+    not_started = yield from _not_started(found.id, answer.now)
+    waiting = [run for run in not_started if standing(run, answer.now) is Standing.WAITING]
+    times = promotion.promotion_times(answer.now, len(waiting))
+    for run, when in zip(waiting, times, strict=True):
+        yield from promote(run.id, when, PATIENCE)
+    for run in not_started:
+        if PARKED_TAG in run.tags:
+            yield from ask(_calls.replace_tags(run.id, [tag for tag in run.tags if tag != PARKED_TAG]), PATIENCE)
+            unparked.append(run.id)

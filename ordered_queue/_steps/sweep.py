@@ -1,0 +1,56 @@
+"""Sweep: fill every queue in which a run waits."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from uuid import UUID
+
+from ordered_queue import _calls
+from ordered_queue._steps.effects import Patience, Steps, as_uuid, ask, malformed
+from ordered_queue._steps.fill import ATTEMPT_SECONDS, FILL_SECONDS, MOST_ATTEMPTS, Filled, fill, problem_of
+from ordered_queue.errors import OrderedQueueError
+from ordered_queue.runs import QueueSwept
+
+MOST_DEPLOYMENT_PAGES = 50
+"""How many pages of deployments are read at most: 10,000 queues."""
+
+
+def sweep(deployment_id: UUID | None, promoted_timeout: timedelta, swept: list[QueueSwept]) -> Steps[None]:
+    """Fill one queue, or all.
+
+    A queue that cannot be filled is told of in its `QueueSwept`; the others are filled all the same.
+
+    Args:
+        deployment_id: whose queue; None is every queue.
+        promoted_timeout: how long a due run that nobody takes counts as occupying.
+        swept: where to put what was done.
+
+    Raises:
+        OrderedQueueError: the queues cannot be listed.
+    """
+    deployment_ids = [deployment_id] if deployment_id is not None else (yield from list_queues())
+    for each_id in deployment_ids:
+        filled = Filled()
+        problem = None
+        try:
+            yield from fill(each_id, None, promoted_timeout, filled)
+        except OrderedQueueError as error:
+            problem = problem_of(error)
+        swept.append(QueueSwept(each_id, len(filled.promoted), problem, tuple(filled.notes)))
+
+
+def list_queues() -> Steps[list[UUID]]:
+    """The ids of the deployments in whose queues a run may wait."""
+    patience = Patience(ATTEMPT_SECONDS, FILL_SECONDS, MOST_ATTEMPTS)
+    found: list[UUID] = []
+    for _ in range(MOST_DEPLOYMENT_PAGES):
+        call = _calls.list_queues(len(found))
+        answer = yield from ask(call, patience)
+        try:
+            page = [as_uuid(call, answer, item["id"]) for item in answer.body]
+        except (TypeError, KeyError) as error:
+            raise malformed(call, answer, error) from error
+        found += page
+        if len(page) < _calls.PAGE:
+            break
+    return found

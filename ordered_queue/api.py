@@ -1,0 +1,282 @@
+"""The public calls, each in an async and a sync form over the same steps."""
+
+from __future__ import annotations
+
+import random
+import uuid
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from datetime import timedelta
+from typing import Any, TypeVar, cast
+from uuid import UUID
+
+import anyio
+from prefect.client.orchestration import PrefectClient, SyncPrefectClient, get_client
+from prefect.client.schemas.responses import DeploymentResponse
+from prefect.logging import get_logger
+
+from ordered_queue._drive import drive, drive_sync
+from ordered_queue._steps import park as _park
+from ordered_queue._steps import sweep as _sweep
+from ordered_queue._steps.effects import Steps
+from ordered_queue._steps.fill import Filled, fill
+from ordered_queue._version import __version__
+from ordered_queue.runs import ParkedRun, QueueSwept, RunRequest
+from ordered_queue.settings import load_settings
+
+logger = get_logger("ordered_queue")
+
+WHOLE_FILL_SECONDS = 9.5
+"""After this a fill is cut off whatever it is doing, so that a flow's end is delayed by less than 10 s."""
+
+REPAIR = (
+    "The next run of it to end, the nightly refresh or `ordered-queue sweep` will fill the queue; failing all of "
+    "them, each run starts by itself at its parked time."
+)
+
+T = TypeVar("T")
+Deployment = str | UUID | DeploymentResponse
+Runs = Iterable[Mapping[str, Any] | RunRequest]
+
+
+def _ignore_progress(parked: int) -> None:
+    """The default of `on_progress`."""
+
+
+async def fill_free_slots(client: PrefectClient, deployment_id: UUID, exclude_flow_run_id: UUID | None = None) -> int:
+    """Promote as many waiting runs of a deployment as it has free slots, earliest first.
+
+    Called twice it promotes nothing more; called by several at once no run is promoted twice and no slot is promised
+    twice. At most 100 runs are promoted by one call, in at most 10 s.
+
+    Args:
+        client: Prefect's client.
+        deployment_id: whose queue.
+        exclude_flow_run_id: a run that is handing its slot over and does not count as occupying.
+
+    Returns:
+        how many runs were promoted. Never raises: what went wrong is logged once, with what will repair it.
+    """
+    filled = Filled()
+    with _never_raising(deployment_id):
+        with anyio.fail_after(WHOLE_FILL_SECONDS):
+            await drive(client, _fill_steps(deployment_id, exclude_flow_run_id, filled))
+    return report(deployment_id, filled)
+
+
+def fill_free_slots_sync(
+    client: SyncPrefectClient, deployment_id: UUID, exclude_flow_run_id: UUID | None = None
+) -> int:
+    """Promote as many waiting runs of a deployment as it has free slots, earliest first.
+
+    Called twice it promotes nothing more; called by several at once no run is promoted twice and no slot is promised
+    twice. At most 100 runs are promoted by one call, in at most 10 s.
+
+    Args:
+        client: Prefect's client.
+        deployment_id: whose queue.
+        exclude_flow_run_id: a run that is handing its slot over and does not count as occupying.
+
+    Returns:
+        how many runs were promoted. Never raises: what went wrong is logged once, with what will repair it.
+    """
+    filled = Filled()
+    with _never_raising(deployment_id):
+        drive_sync(client, _fill_steps(deployment_id, exclude_flow_run_id, filled))
+    return report(deployment_id, filled)
+
+
+async def park(
+    deployment: Deployment,
+    runs: Runs,
+    *,
+    submission_key: str | None = None,
+    client: PrefectClient | None = None,
+    on_progress: Callable[[int], None] = _ignore_progress,
+) -> list[ParkedRun]:
+    """Park runs behind what waits, in order, each read back from the server; then promote what has a slot.
+
+    Args:
+        deployment: "flow/deployment", an id, or a deployment object.
+        runs: mappings of parameters, or `RunRequest`s. A list (anything that can be iterated twice) is checked as a
+        whole
+            before a run is created. A one-shot iterator is read in chunks of 100 as it is parked, and never held in
+            memory.
+        submission_key: repeating a call with the same key adds nothing twice and parks what is missing. None makes
+        one up.
+        client: Prefect's client; None opens one.
+        on_progress: called with the count of runs parked so far, after each chunk.
+
+    Returns:
+        one `ParkedRun` for each run, in order. At once: it does not wait for any run to start.
+
+    Raises:
+        DeploymentNotFound: with the nearest names.
+        DeploymentRefused: its collision strategy is CANCEL_NEW.
+        InvalidRun: which row is wrong, and why.
+        SubmissionIncomplete: how long a prefix is parked, and the key to park the rest with.
+        InvalidSetting, RequestFailed, ServerTooOld: nothing was parked.
+    """
+    submission = _submission(deployment, runs, submission_key, on_progress)
+    parking = _park.Parking()
+    async with _opened(client) as opened:
+        await drive(opened, _park.park(submission, parking))
+    return _reported(submission, parking)
+
+
+def park_sync(
+    deployment: Deployment,
+    runs: Runs,
+    *,
+    submission_key: str | None = None,
+    client: SyncPrefectClient | None = None,
+    on_progress: Callable[[int], None] = _ignore_progress,
+) -> list[ParkedRun]:
+    """Park runs behind what waits, in order, each read back from the server; then promote what has a slot.
+
+    Args:
+        deployment: "flow/deployment", an id, or a deployment object.
+        runs: mappings of parameters, or `RunRequest`s. A list (anything that can be iterated twice) is checked as a
+        whole
+            before a run is created. A one-shot iterator is read in chunks of 100 as it is parked, and never held in
+            memory.
+        submission_key: repeating a call with the same key adds nothing twice and parks what is missing. None makes
+        one up.
+        client: Prefect's client; None opens one.
+        on_progress: called with the count of runs parked so far, after each chunk.
+
+    Returns:
+        one `ParkedRun` for each run, in order. At once: it does not wait for any run to start.
+
+    Raises:
+        DeploymentNotFound: with the nearest names.
+        DeploymentRefused: its collision strategy is CANCEL_NEW.
+        InvalidRun: which row is wrong, and why.
+        SubmissionIncomplete: how long a prefix is parked, and the key to park the rest with.
+        InvalidSetting, RequestFailed, ServerTooOld: nothing was parked.
+    """
+    submission = _submission(deployment, runs, submission_key, on_progress)
+    parking = _park.Parking()
+    with _opened_sync(client) as opened:
+        drive_sync(opened, _park.park(submission, parking))
+    return _reported(submission, parking)
+
+
+async def sweep(client: PrefectClient, deployment_id: UUID | None = None) -> list[QueueSwept]:
+    """Fill every queue in which a run waits, or one.
+
+    Called twice it promotes nothing more.
+
+    Args:
+        client: Prefect's client.
+        deployment_id: whose queue; None is every queue.
+
+    Returns:
+        what was done, queue by queue. Never raises: a queue that could not be filled says so in its `problem`; a list
+        of queues that could not be read is logged.
+    """
+    swept: list[QueueSwept] = []
+    with _never_raising(deployment_id):
+        await drive(client, _sweep.sweep(deployment_id, load_settings().promoted_timeout, swept))
+    return _reported_sweep(swept)
+
+
+def sweep_sync(client: SyncPrefectClient, deployment_id: UUID | None = None) -> list[QueueSwept]:
+    """Fill every queue in which a run waits, or one.
+
+    Called twice it promotes nothing more.
+
+    Args:
+        client: Prefect's client.
+        deployment_id: whose queue; None is every queue.
+
+    Returns:
+        what was done, queue by queue. Never raises: a queue that could not be filled says so in its `problem`; a list
+        of queues that could not be read is logged.
+    """
+    swept: list[QueueSwept] = []
+    with _never_raising(deployment_id):
+        drive_sync(client, _sweep.sweep(deployment_id, load_settings().promoted_timeout, swept))
+    return _reported_sweep(swept)
+
+
+def _fill_steps(deployment_id: UUID, exclude_flow_run_id: UUID | None, filled: Filled) -> Steps[None]:
+    return fill(deployment_id, exclude_flow_run_id, load_settings().promoted_timeout, filled)
+
+
+@contextmanager
+def _never_raising(deployment_id: UUID | None) -> Generator[None, None, None]:
+    try:
+        yield
+    except Exception as error:
+        log_failure(deployment_id, error)
+
+
+def log_failure(deployment_id: UUID | None, error: Exception) -> None:
+    """Log once what kept a queue from being filled, and what will repair it."""
+    whose = "the queues" if deployment_id is None else f"the queue of deployment {deployment_id}"
+    cause = str(error).rstrip(".") or f"it took too long ({type(error).__name__})"
+    logger.warning("Could not fill %s: %s. %s", whose, cause, REPAIR)
+
+
+def report(deployment_id: UUID, filled: Filled) -> int:
+    """Log what an operator should know of a fill; return how many runs it promoted."""
+    for note in filled.notes:
+        logger.warning("Queue of deployment %s: %s.", deployment_id, note)
+    return len(filled.promoted)
+
+
+def _submission(
+    deployment: Deployment, runs: Runs, submission_key: str | None, on_progress: Callable[[int], None]
+) -> _park.Submission:
+    if isinstance(runs, str | bytes | Mapping):
+        raise TypeError(
+            f"runs is one {type(cast('object', runs)).__name__}; pass a list of mappings, one for each run."
+        )
+    settings = load_settings()
+    return _park.Submission(
+        deployment=deployment,
+        runs=runs,
+        key=submission_key if submission_key is not None else str(uuid.uuid4()),
+        version=__version__,
+        jitter=timedelta(microseconds=random.randrange(1000)),
+        stall_timeout=settings.stall_timeout,
+        promoted_timeout=settings.promoted_timeout,
+        on_progress=on_progress,
+    )
+
+
+def _reported(submission: _park.Submission, parking: _park.Parking) -> list[ParkedRun]:
+    name = getattr(submission.deployment, "name", submission.deployment)
+    for note in parking.notes:
+        logger.warning("Queue of deployment %s: %s.", name, note)
+    return parking.parked
+
+
+def _reported_sweep(swept: list[QueueSwept]) -> list[QueueSwept]:
+    for queue in swept:
+        for note in queue.notes:
+            logger.warning("Queue of deployment %s: %s.", queue.deployment_id, note)
+        if queue.problem is not None:
+            logger.warning("Could not fill the queue of deployment %s: %s.", queue.deployment_id, queue.problem)
+    return swept
+
+
+@asynccontextmanager
+async def _opened(client: PrefectClient | None) -> AsyncGenerator[PrefectClient, None]:
+    """The caller's client as it is, or one of our own for as long as it is needed."""
+    if client is not None:
+        yield client
+    else:
+        async with get_client() as own:
+            yield own
+
+
+@contextmanager
+def _opened_sync(client: SyncPrefectClient | None) -> Generator[SyncPrefectClient, None, None]:
+    """The caller's client as it is, or one of our own for as long as it is needed."""
+    if client is not None:
+        yield client
+    else:
+        with get_client(sync_client=True) as own:
+            yield own

@@ -1,0 +1,129 @@
+"""Every error that this package raises on purpose.
+
+    OrderedQueueError
+    ├── InvalidRun              a row of a submission cannot become a flow run
+    ├── DeploymentNotFound      no deployment has that name or id
+    ├── DeploymentRefused       the deployment is set up so that its parked runs would come to harm
+    ├── SubmissionIncomplete    only a prefix of a submission is parked
+    ├── InvalidSetting          a setting of this package has a bad value
+    ├── ServerTooOld            the Prefect server lacks what the queue stands on
+    └── RequestFailed           the Prefect API gave no usable answer
+
+A rejected state transition is not an error here: it is a decision of the server
+that the fill takes into account (``ordered_queue._steps.fill``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class OrderedQueueError(Exception):
+    """Base class of all errors that ordered_queue raises."""
+
+
+class InvalidRun(OrderedQueueError, ValueError):
+    """A row of a submission cannot become a flow run; nothing was sent for it.
+
+    Attributes:
+        position: 0-based place of the row in the submission.
+        reason: what is wrong with it.
+        parked_count: how many runs before it are parked (0 unless the submission
+            came from a one-shot iterator, which is parked as it is read).
+    """
+
+    def __init__(self, position: int, reason: str, parked_count: int = 0) -> None:
+        self.position = position
+        self.reason = reason
+        self.parked_count = parked_count
+        done = "Nothing was parked." if parked_count == 0 else f"The {parked_count} runs before it are parked."
+        super().__init__(
+            f"Run {position} of the submission is not valid: {reason} {done} Correct the row and "
+            "submit again with the same submission key."
+        )
+
+
+class DeploymentNotFound(OrderedQueueError, LookupError):
+    """No deployment has the given name or id.
+
+    Attributes:
+        deployment: the name or id that was asked for.
+        nearest: names of deployments that are spelled much like it.
+    """
+
+    def __init__(self, deployment: str, nearest: Sequence[str] = ()) -> None:
+        self.deployment = deployment
+        self.nearest = tuple(nearest)
+        hint = (
+            "Did you mean " + " or ".join(repr(name) for name in nearest) + "?"
+            if nearest
+            else "`prefect deployment ls` lists what there is; a name has the form 'flow/deployment'."
+        )
+        super().__init__(f"There is no deployment {deployment!r}. {hint}")
+
+
+class DeploymentRefused(OrderedQueueError):
+    """The deployment is set up so that parked runs would come to harm.
+
+    Attributes:
+        deployment: its name.
+    """
+
+    def __init__(self, deployment: str, reason: str) -> None:
+        self.deployment = deployment
+        super().__init__(f"Deployment {deployment!r} cannot be queued: {reason}")
+
+
+class SubmissionIncomplete(OrderedQueueError):
+    """The server stopped answering in the middle of a submission.
+
+    Attributes:
+        parked_count: how many runs are parked for certain, in order, from position 0.
+        submission_key: submit the same runs with this key to park the rest; nothing is parked twice.
+        cause: what the server answered last.
+    """
+
+    def __init__(self, parked_count: int, submission_key: str, cause: str) -> None:
+        self.parked_count = parked_count
+        self.submission_key = submission_key
+        self.cause = cause
+        super().__init__(
+            f"The first {parked_count} runs are parked, the rest is not: {cause}. Submit the same runs again "
+            f"with submission_key={submission_key!r}; nothing will be parked twice."
+        )
+
+
+class InvalidSetting(OrderedQueueError, ValueError):
+    """A setting of this package has a bad value; the message names it, its environment variable and what is wrong."""
+
+
+class ServerTooOld(OrderedQueueError):
+    """The Prefect server lacks what the queue stands on.
+
+    Attributes:
+        version: the server's own version.
+        needed: the oldest version that works.
+    """
+
+    def __init__(self, version: str, needed: str) -> None:
+        self.version = version
+        self.needed = needed
+        super().__init__(
+            f"The Prefect server is version {version}; ordered_queue needs {needed} or later. Upgrade the server."
+        )
+
+
+class RequestFailed(OrderedQueueError):
+    """The Prefect API gave no usable answer, retries included.
+
+    Attributes:
+        what: the request, in words.
+        status: HTTP status of the last answer; 0 if there was none.
+        reason: what went wrong, without any credentials.
+    """
+
+    def __init__(self, what: str, status: int, reason: str) -> None:
+        self.what = what
+        self.status = status
+        self.reason = reason
+        super().__init__(f"{what} failed: {reason}")

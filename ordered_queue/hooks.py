@@ -1,0 +1,156 @@
+"""How a flow hands its slot over as it ends: state hooks, a decorator that installs them, and a call of its own.
+
+Recommended are the hooks: ``on_completion``, ``on_failure`` and ``on_crashed`` run after the server has the final
+state, so the slot is free. ``on_cancellation`` runs before it, so that hook goes on in the background until it is.
+
+Nothing here raises into a flow or changes its result, and nothing adds more than 10 s to its end.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextvars import copy_context
+from typing import Any, TypeVar
+from uuid import UUID
+
+from prefect import Flow, State
+from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.client.schemas.objects import FlowRun
+
+from ordered_queue._drive import drive_sync
+from ordered_queue._steps.effects import Steps
+from ordered_queue._steps.ending import fill_after_end
+from ordered_queue._steps.fill import Filled, fill
+from ordered_queue.api import WHOLE_FILL_SECONDS, log_failure, report
+from ordered_queue.settings import load_settings
+
+AnyFlow = TypeVar("AnyFlow", bound=Flow[..., Any])
+
+
+def queued(flow: AnyFlow) -> AnyFlow:
+    """Make a flow hand its slot over whenever a run of it ends. Goes above ``@flow``; twice is as good as once.
+
+    Returns:
+        the same flow, with the hooks of this module added behind its own.
+    """
+    for hooks, hook in (
+        (flow.on_completion_hooks, hand_over_on_end),
+        (flow.on_failure_hooks, hand_over_on_end),
+        (flow.on_crashed_hooks, hand_over_on_end),
+        (flow.on_cancellation_hooks, hand_over_on_cancellation),
+    ):
+        if hook not in hooks:
+            hooks.append(hook)
+    return flow
+
+
+def hand_over_on_end(flow: Flow[..., Any], flow_run: FlowRun, state: State[Any]) -> None:
+    """State hook for ``on_completion``, ``on_failure`` and ``on_crashed``: promote the next waiting run.
+
+    A run without a deployment (a subflow, a flow called by hand) has no slot to hand over.
+    """
+    deployment_id = flow_run.deployment_id
+    if deployment_id is not None:
+        _in_time(deployment_id, lambda: _fill(deployment_id, None))
+
+
+def hand_over_on_cancellation(flow: Flow[..., Any], flow_run: FlowRun, state: State[Any]) -> None:
+    """State hook for ``on_cancellation``: promote the next waiting run once this one is really Cancelled.
+
+    The server still says Cancelling when this hook is called, and says Cancelled only after it returned. So it
+    returns at once and a thread waits for that, up to 8 s; it keeps a process from exiting that long, no longer.
+    """
+    deployment_id = flow_run.deployment_id
+    if deployment_id is None:
+        return
+    context = copy_context()
+
+    def wait_and_fill() -> None:
+        context.run(_guarded, deployment_id, lambda: _fill_after_end(flow_run.id, deployment_id))
+
+    threading.Thread(target=wait_and_fill, name="ordered-queue-cancellation", daemon=False).start()
+
+
+def hand_over_slot() -> int:
+    """Promote the next waiting run, as the last act of a flow that does so itself.
+
+    Works in sync and async flows, in a task or a subflow: it acts for the deployment run that they belong to, and
+    that run does not count as occupying. A second call promotes nothing more.
+
+    Returns:
+        how many runs were promoted; 0 outside of a deployment's run, without a request. Never raises.
+    """
+    from prefect.runtime import flow_run as this_run
+
+    try:
+        if this_run.id is None:
+            return 0
+    except Exception as error:
+        log_failure(None, error)
+        return 0
+    return _in_time(None, _hand_over)
+
+
+def _hand_over() -> int:
+    # Prefect may ask the server for these two, so they are read where the time is bounded.
+    from prefect.runtime import deployment
+    from prefect.runtime import flow_run as this_run
+
+    deployment_id, root_run_id = deployment.id, this_run.root_flow_run_id
+    if deployment_id is None or root_run_id is None:
+        return 0
+    return _fill(UUID(str(deployment_id)), UUID(str(root_run_id)))
+
+
+def _fill(deployment_id: UUID, exclude_flow_run_id: UUID | None) -> int:
+    filled = Filled()
+    steps = fill(deployment_id, exclude_flow_run_id, load_settings().promoted_timeout, filled)
+    return _driven(deployment_id, steps, filled)
+
+
+def _fill_after_end(flow_run_id: UUID, deployment_id: UUID) -> int:
+    filled = Filled()
+    steps = fill_after_end(flow_run_id, deployment_id, load_settings().promoted_timeout, filled)
+    return _driven(deployment_id, steps, filled)
+
+
+def _driven(deployment_id: UUID, steps: Steps[None], filled: Filled) -> int:
+    try:
+        with _own_client() as client:
+            drive_sync(client, steps)
+    except Exception as error:
+        log_failure(deployment_id, error)
+    return report(deployment_id, filled)
+
+
+def _own_client() -> SyncPrefectClient:
+    """A client that nobody else uses: the engine's own may be closed under us once the flow has ended."""
+    return get_client(httpx_settings={"follow_redirects": True}, sync_client=True)
+
+
+def _in_time(deployment_id: UUID | None, work: Callable[[], int]) -> int:
+    """Do the work in a thread, and stop waiting for it before 10 s are over.
+
+    A thread, because nothing else bounds a name look-up or a server that sends its answer a byte at a time.
+    """
+    results: list[int] = []
+    context = copy_context()
+
+    def run() -> None:
+        results.append(context.run(_guarded, deployment_id, work))
+
+    thread = threading.Thread(target=run, name="ordered-queue-hand-over", daemon=True)
+    thread.start()
+    thread.join(WHOLE_FILL_SECONDS)
+    if thread.is_alive():
+        log_failure(deployment_id, TimeoutError(f"the server took longer than {WHOLE_FILL_SECONDS} s"))
+    return results[0] if results else 0
+
+
+def _guarded(deployment_id: UUID | None, work: Callable[[], int]) -> int:
+    try:
+        return work()
+    except Exception as error:
+        log_failure(deployment_id, error)
+        return 0

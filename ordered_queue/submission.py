@@ -1,0 +1,195 @@
+"""From what a submitter asks for to what the server is sent, and what is refused on the way.
+
+A submission is checked here as the server would check it, so that bad input parks nothing. What only the server can
+know (a template in the parameters, another flow's rules) it still checks itself.
+
+Pure: no client, no clock, no settings.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, cast
+
+from jsonschema import Draft202012Validator, ValidationError
+from jsonschema.exceptions import best_match  # pyright: ignore[reportUnknownVariableType]  # partly untyped stub
+from prefect.client.schemas.actions import DeploymentFlowRunCreate
+from prefect.client.schemas.responses import DeploymentResponse
+from prefect.utilities.schema_tools.validation import preprocess_schema
+
+from ordered_queue.errors import DeploymentRefused, InvalidRun
+from ordered_queue.ordering import PARKED_TAG, parked_time
+from ordered_queue.runs import RunRequest
+
+PARKED_STATE = "Parked"
+SUBMISSION_LABEL = "ordered-queue.submission"
+POSITION_LABEL = "ordered-queue.position"
+VERSION_LABEL = "ordered-queue.version"
+"""Says which version of this package parked a run. Every version treats a tagged run as a member, whatever it says."""
+
+TEMPLATE_MARK = "__prefect_kind"
+"""Parameters that hold this are templates: only the server can fill them in and check the result."""
+
+
+@dataclass(frozen=True)
+class PreparedRun:
+    """A checked row of a submission.
+
+    Attributes:
+        position: 0-based place in the submission.
+        key: its idempotency key.
+        body: what the server is sent, but for the state.
+    """
+
+    position: int
+    key: str
+    body: Mapping[str, Any]
+
+    def create_body(self, base: datetime) -> dict[str, Any]:
+        """The whole request item that parks this run, counting from `base`."""
+        when = parked_time(base, self.position).isoformat()
+        state = {"type": "SCHEDULED", "name": PARKED_STATE, "state_details": {"scheduled_time": when}}
+        return {**self.body, "state": state}
+
+
+def refuse_unsuitable(deployment: DeploymentResponse) -> None:
+    """Refuse a deployment on which parked runs would come to harm.
+
+    Raises:
+        DeploymentRefused: its collision strategy is CANCEL_NEW.
+    """
+    if is_cancel_new(deployment):
+        raise DeploymentRefused(
+            deployment.name,
+            "its collision strategy is CANCEL_NEW, which cancels a waiting run that finds no slot. Deploy it with "
+            "collision_strategy ENQUEUE (`concurrency_limit: {limit: N, collision_strategy: ENQUEUE}`).",
+        )
+
+
+def is_cancel_new(deployment: DeploymentResponse) -> bool:
+    """Whether Prefect cancels runs of this deployment that find no slot."""
+    options = deployment.concurrency_options
+    return options is not None and str(getattr(options.collision_strategy, "value", "")) == "CANCEL_NEW"
+
+
+class Preparer:
+    """Turns rows into prepared runs, one at a time, remembering the keys it has seen."""
+
+    def __init__(self, deployment: DeploymentResponse, submission_key: str, version: str) -> None:
+        reason = unsendable(submission_key)
+        if reason is not None:
+            raise ValueError(f"The submission key {submission_key!r} {reason}.")
+        self._deployment = deployment
+        self._submission_key = submission_key
+        self._version = version
+        self._own_keys: dict[str, int] = {}
+        self._schema_problem = _schema_check(deployment)
+
+    def prepare(self, row: object, position: int) -> PreparedRun:
+        """Check one row.
+
+        Raises:
+            InvalidRun: what is wrong with it.
+        """
+        request = _as_request(row, position)
+        key = request.idempotency_key
+        if key is None:
+            key = f"{self._deployment.id}/{self._submission_key}/{position}"
+        elif key in self._own_keys:
+            raise InvalidRun(position, f"its idempotency key {key!r} is also that of run {self._own_keys[key]}.")
+        else:
+            self._own_keys[key] = position
+        labels = {
+            **request.labels,
+            SUBMISSION_LABEL: self._submission_key,
+            POSITION_LABEL: position,
+            VERSION_LABEL: self._version,
+        }
+        body = _as_json(request, key, labels, position)
+        reason = unsendable(body)
+        if reason is not None:
+            raise InvalidRun(position, f"a text or number in it {reason}.")
+        reason = self._schema_problem(body["parameters"])
+        if reason is not None:
+            raise InvalidRun(position, reason)
+        return PreparedRun(position, key, body)
+
+
+def _as_request(row: object, position: int) -> RunRequest:
+    if isinstance(row, RunRequest):
+        return row
+    if isinstance(row, Mapping):
+        return RunRequest(parameters=cast("Mapping[str, Any]", row))
+    raise InvalidRun(position, f"it is a {type(row).__name__}, neither a mapping of parameters nor a RunRequest.")
+
+
+def _as_json(
+    request: RunRequest, key: str, labels: Mapping[str, str | int | float | bool], position: int
+) -> dict[str, Any]:
+    try:
+        given = DeploymentFlowRunCreate(
+            parameters=dict(request.parameters),
+            context=dict(request.context),
+            tags=[*request.tags, PARKED_TAG],
+            idempotency_key=key,
+            labels=dict(labels),
+        )
+        if request.name is not None:
+            given.name = request.name
+        if request.job_variables is not None:
+            given.job_variables = dict(request.job_variables)
+        return given.model_dump(mode="json", exclude_unset=True)
+    except (ValueError, TypeError) as error:
+        # Pydantic's own message goes on for lines; its first says what and where.
+        raise InvalidRun(position, f"it cannot be sent as JSON: {str(error).splitlines()[0]}.") from error
+
+
+def unsendable(value: object) -> str | None:
+    """Why a value cannot travel to the server and be stored there; None if it can.
+
+    Source: PostgreSQL stores no NUL in text, and one such row makes the whole bulk request roll back while it
+    answers CREATED; JSON has neither lone surrogates nor NaN.
+    """
+    if isinstance(value, str):
+        if "\x00" in value:
+            return "holds a NUL character, which PostgreSQL cannot store"
+        if any("\ud800" <= character <= "\udfff" for character in value):
+            return "holds half of a surrogate pair, which is not valid Unicode"
+        return None
+    if isinstance(value, float) and not math.isfinite(value):
+        return f"is {value}, which JSON cannot express"
+    inner: list[object] = []
+    if isinstance(value, Mapping):
+        items = cast("Mapping[object, object]", value)
+        inner = [*items.keys(), *items.values()]
+    elif isinstance(value, list | tuple):
+        inner = list(cast("list[object]", value))
+    return next((reason for reason in map(unsendable, inner) if reason is not None), None)
+
+
+def _schema_check(deployment: DeploymentResponse) -> Callable[[Mapping[str, Any]], str | None]:
+    """A check of parameters against the deployment's schema, compiled once.
+
+    Source: the server validates the deployment's own parameters updated by the run's, without format checks.
+    """
+    schema = deployment.parameter_openapi_schema
+    if not deployment.enforce_parameter_schema or not schema:
+        return lambda parameters: None
+    iter_errors = cast("Any", Draft202012Validator(preprocess_schema(cast("Any", schema)))).iter_errors
+    defaults = deployment.parameters
+
+    def check(parameters: Mapping[str, Any]) -> str | None:
+        merged = {**defaults, **parameters}
+        if TEMPLATE_MARK in repr(merged):
+            return None
+        error = cast("ValidationError | None", best_match(iter_errors(merged)))
+        if error is None:
+            return None
+        field = ".".join(str(part) for part in cast("Iterable[object]", error.absolute_path))
+        where = f"parameter {field!r}: " if field else "its parameters do not fit the flow: "
+        return f"{where}{error.message}."
+
+    return check
