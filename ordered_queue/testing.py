@@ -16,8 +16,8 @@ from ordered_queue.ordering import PARKED_TAG
 
 def in_submission_order(runs: Iterable[FlowRun]) -> list[FlowRun]:
     """The runs that went through the queue, by the time that they were first parked at."""
-    parked = [run for run in runs if PARKED_TAG in run.tags and run.expected_start_time is not None]
-    return sorted(parked, key=lambda run: (run.expected_start_time or datetime.max, run.id.int))
+    parked = [(run.expected_start_time, run.id.int, run) for run in runs if PARKED_TAG in run.tags]
+    return [run for _, _, run in sorted([(time, number, run) for time, number, run in parked if time is not None])]
 
 
 def out_of_order_pairs(started: Sequence[datetime], limit: int) -> int:
@@ -37,7 +37,7 @@ def out_of_order_pairs(started: Sequence[datetime], limit: int) -> int:
 
 
 def most_at_once(intervals: Iterable[tuple[datetime, datetime]]) -> int:
-    """The largest number of intervals (start, end) that overlap. One that ends as another starts does not overlap it."""
+    """The most intervals (start, end) that overlap. One that ends as another starts does not overlap it."""
     edges = sorted(edge for start, end in intervals for edge in ((start, 1), (end, -1)))
     running = most = 0
     for _, change in edges:
