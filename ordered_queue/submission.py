@@ -109,7 +109,8 @@ class Preparer:
             VERSION_LABEL: self._version,
         }
         body = _as_json(request, key, labels, position)
-        reason = unsendable(body)
+        # The request too: on the way to JSON a NaN turns into null.
+        reason = unsendable(body) or unsendable([request.parameters, request.context, request.job_variables])
         if reason is not None:
             raise InvalidRun(position, f"a text or number in it {reason}.")
         reason = self._schema_problem(body["parameters"])

@@ -110,7 +110,9 @@ def fill(
             return
         yield from require_supported_server(chosen, patience)
         refused = yield from _promote_in_order(chosen, snapshot.now, patience, filled)
-        if not refused and (snapshot.head_is_whole or len(filled.promoted) >= MOST_PROMOTIONS):
+        waiting = sum(standing(run, snapshot.now) is Standing.WAITING for run in snapshot.runs)
+        more_may_fit = len(chosen) >= waiting and not snapshot.head_is_whole
+        if not refused and (not more_may_fit or len(filled.promoted) >= MOST_PROMOTIONS):
             return
 
 
