@@ -10,7 +10,7 @@ from uuid import UUID, uuid4
 from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas.objects import FlowRun, StateType
 
-from ordered_queue import park_sync
+from ordered_queue import PARKED_TAG, park_sync
 from ordered_queue.runs import ParkedRun
 
 
@@ -86,6 +86,13 @@ class Deployed:
     def create_outsider(self, **state) -> UUID:
         """A run that does not come through the queue, due now unless said otherwise."""
         body = {"state": {"type": "SCHEDULED", **state}} if state else {}
+        made = self.client.request("POST", f"/deployments/{self.id}/create_flow_run", json=body).json()
+        return UUID(made["id"])
+
+    def create_waiting(self) -> UUID:
+        """A run that waits, made without the queue's doing (and so without a fill)."""
+        state = {"type": "SCHEDULED", "name": "Parked", "state_details": {"scheduled_time": "2100-01-01T00:00:00Z"}}
+        body = {"state": state, "tags": [PARKED_TAG]}
         made = self.client.request("POST", f"/deployments/{self.id}/create_flow_run", json=body).json()
         return UUID(made["id"])
 
