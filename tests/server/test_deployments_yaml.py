@@ -3,6 +3,7 @@
 Nobody else helps here: no hook, no watcher. What is promoted after the first fill was promoted by the refresh.
 """
 
+import runpy
 import shutil
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from uuid import UUID, uuid4
 
 import pytest
 from prefect.client.orchestration import SyncPrefectClient
+from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from ordered_queue import PARKED_TAG, park_sync
 from ordered_queue.embedded import prefect_server, stop
@@ -114,8 +116,9 @@ def refreshes(client, refresh):
 
 
 def new_refresh(client, refresh, deployment_id):
-    """A refresh as a trigger makes it."""
-    body = {"parameters": {"deployment_id": str(deployment_id)}, "state": {"type": "SCHEDULED"}}
+    """A refresh as a trigger makes it; None as the schedule does."""
+    parameters = {} if deployment_id is None else {"deployment_id": str(deployment_id)}
+    body = {"parameters": parameters, "state": {"type": "SCHEDULED"}}
     return client.request("POST", f"/deployments/{refresh.id}/create_flow_run", json=body).json()["id"]
 
 
@@ -155,28 +158,69 @@ def test_deploy_installs_the_nightly_refresh_and_its_triggers(own_client, refres
         assert automation["trigger"]["match_related"]["prefect.resource.id"] == f"prefect.tag.{PARKED_TAG}"
 
 
-def test_refresh_fills_the_queues_of_the_refreshes_that_were_dropped_meanwhile(
-    own_server, own_client, project, refresh
-):
+@pytest.fixture
+def running(own_server, own_client, project, refresh):
+    """Run a refresh here, without a worker, while others come and are dropped."""
+
+    def run(meant_for, *dropped_for):
+        first, *others = [new_refresh(own_client, refresh, queue_id) for queue_id in (meant_for, *dropped_for)]
+        pending = {"state": {"type": "PENDING"}}
+        proposed = [
+            own_client.request("POST", f"/flow_runs/{run_id}/set_state", json=pending).json()["state"]["name"]
+            for run_id in (first, *others)
+        ]
+        assert proposed == ["Pending", *["Cancelled"] * len(others)]
+        env = {**own_server.env, "PREFECT__FLOW_RUN_ID": first}
+        command = [sys.executable, "-m", "prefect.engine"]
+        subprocess.run(command, env=env, cwd=project, capture_output=True, timeout=60, check=False)
+        return own_client.read_flow_run(UUID(first))
+
+    return run
+
+
+def make_unnoticed_room(queue):
+    """A promoted run is deleted, which starts no refresh."""
+    queue.client.request("DELETE", f"/flow_runs/{queue.runs[0]}")
+
+
+def test_refresh_fills_the_queues_of_the_refreshes_that_were_dropped_meanwhile(own_client, running):
     queues = [Queue(own_client, limit=1, count=3) for _ in range(3)]
-    runs = [new_refresh(own_client, refresh, queue.id) for queue in queues[:2]]
-    proposals = [
-        own_client.request("POST", f"/flow_runs/{run}/set_state", json={"state": {"type": "PENDING"}}).json()
-        for run in runs
-    ]
-    assert [proposal["state"]["name"] for proposal in proposals] == ["Pending", "Cancelled"]
     for queue in queues:
-        # The first run goes, and nobody notices.
-        own_client.request("DELETE", f"/flow_runs/{queue.runs[0]}")
+        make_unnoticed_room(queue)
 
-    env = {**own_server.env, "PREFECT__FLOW_RUN_ID": runs[0]}
-    command = [sys.executable, "-m", "prefect.engine"]
-    result = subprocess.run(command, env=env, cwd=project, capture_output=True, text=True, timeout=60, check=False)
+    run = running(queues[0].id, queues[1].id)
 
-    assert result.returncode == 0, result.stderr
+    assert (run.state.name, run.state.message) == ("Completed", "2 queue(s) looked at, 2 run(s) promoted")
     assert [queue.states() for queue in queues] == [["Late", "Parked"], ["Late", "Parked"], ["Parked", "Parked"]]
-    state = own_client.read_flow_run(UUID(runs[0])).state
-    assert (state.name, state.message) == ("Completed", "2 queue(s) looked at, 2 run(s) promoted")
+
+
+def test_refresh_fails_but_makes_up_for_the_dropped_nightly_one_when_a_queue_could_not_be_filled(own_client, running):
+    queue = Queue(own_client, limit=1, count=3)
+    make_unnoticed_room(queue)
+    unknown = uuid4()
+
+    run = running(unknown, None)
+
+    assert run.state.name == "Failed"
+    assert str(unknown) in run.state.message
+    assert queue.states() == ["Late", "Parked"]
+
+
+def test_refresh_looks_once_more_when_it_has_ended(own_server, own_client, refresh, running):
+    queue = Queue(own_client, limit=1, count=3)
+    ended = running(queue.id)
+    make_unnoticed_room(queue)
+    dropped = new_refresh(own_client, refresh, queue.id)
+    own_client.request("POST", f"/flow_runs/{dropped}/set_state", json={"state": {"type": "CANCELLED"}})
+
+    module = runpy.run_path(str(ROOT / "flows/refresh.py"))
+    hook = module["look_once_more"]
+    assert hook in module["refresh"].on_completion_hooks
+    assert hook in module["refresh"].on_failure_hooks
+    with temporary_settings(updates={PREFECT_API_URL: own_server.api_url}):
+        hook(module["refresh"], ended, ended.state)
+
+    assert queue.states() == ["Late", "Parked"]
 
 
 @pytest.mark.parametrize("ends_as", ["CANCELLED", "CRASHED"])
@@ -217,12 +261,3 @@ def test_triggers_start_a_few_refreshes_when_many_runs_are_cancelled_at_once(own
     assert len(executed) <= 6
     assert {run["parameters"]["deployment_id"] for run in made()} == {str(queue.id) for queue in queues}
     assert waiting.states() == ["Running"] + ["Cancelled"] * 30
-
-
-def test_refresh_fails_when_a_queue_could_not_be_filled(own_client, refresh, worker):
-    unknown = uuid4()
-    run_id = UUID(new_refresh(own_client, refresh, unknown))
-    wait_until(lambda: own_client.read_flow_run(run_id).state.is_final())
-    state = own_client.read_flow_run(run_id).state
-    assert state.name == "Failed"
-    assert str(unknown) in state.message

@@ -1,0 +1,181 @@
+"""`ordered-queue park`."""
+
+from __future__ import annotations
+
+import sys
+import uuid
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from ordered_queue import api
+from ordered_queue.cli.connection import connected
+from ordered_queue.cli.failures import CommandFailed, Misused, advice_on, printable
+from ordered_queue.cli.rows import FileRows, Format, Rows, StreamRows, format_of, parse_params
+from ordered_queue.cli.terminal import put, say
+from ordered_queue.errors import InvalidRun, OrderedQueueError, RequestFailed, SubmissionIncomplete
+from ordered_queue.runs import ParkedRun, RunRequest
+from ordered_queue.submission import unsendable
+
+STANDARD_INPUT = "-"
+
+
+def park(
+    deployment: str,
+    /,
+    *,
+    param: Annotated[list[str] | None, Parameter(name=["--param", "-p"], negative="")] = None,
+    # A lone "-" looks like an option to cyclopts.
+    params_file: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
+    file_format: Annotated[Format | None, Parameter(name="--format")] = None,
+    submission_key: str | None = None,
+    name: str | None = None,
+) -> None:
+    """Park flow runs at the end of a deployment's queue, in order; those that have a slot are promoted at once.
+
+    Prints one flow run id a line, in order, unless standard output is a terminal. Does not wait for any run.
+
+    Args:
+        deployment: "flow/deployment", or an id.
+        param: NAME=VALUE, once for each parameter of one run. The value is read as JSON if it is JSON, else as text.
+        params_file: A file with the parameters of one run in each line: JSON lines, or CSV below a header of parameter
+            names (an empty cell leaves the parameter out). It is checked as a whole before a run is created. "-" is
+            standard input, parked as it is read.
+        file_format: What the file holds; by default CSV if its name ends in .csv, else JSON lines.
+        submission_key: Repeating the command with the same key parks what is missing and nothing twice. Made up and
+            told if not given.
+        name: Name of the run; only for one run.
+    """
+    runs = _runs(param or [], params_file, file_format, name)
+    key = _checked_key(submission_key)
+    with connected() as client:
+        say(f"Submission key: {printable(key)}")
+        with _telling(runs, key) as on_progress:
+            parked = api.park_sync(deployment, runs, submission_key=key, client=client, on_progress=on_progress)
+    _tell(parked, deployment)
+
+
+def _runs(
+    params: list[str], params_file: str | None, file_format: Format | None, name: str | None
+) -> Rows | list[RunRequest]:
+    """What to park.
+
+    Raises:
+        Misused: the options contradict each other, or there is no such file.
+    """
+    if params_file is None:
+        if file_format is not None:
+            raise Misused("--format says what --params-file holds; give that too.")
+        return [RunRequest(parameters=parse_params(params), name=name)]
+    if params:
+        raise Misused("--param makes one run, --params-file one of each line; give only one of them.")
+    if name is not None:
+        raise Misused("--name names one run; with --params-file Prefect makes the names up.")
+    if params_file == STANDARD_INPUT:
+        if sys.stdin.isatty():
+            say("Reading one run a line from the terminal; Ctrl-D ends.")
+        return StreamRows("standard input", sys.stdin.buffer, file_format or "jsonl")
+    path = Path(params_file)
+    if not path.exists():
+        raise Misused(f"There is no file {params_file!r}.")
+    if path.is_dir():
+        raise Misused(f"{params_file!r} is a directory, not a file.")
+    if not path.is_file():
+        # A named pipe or <(command) can be read once only.
+        return StreamRows(params_file, path.open("rb"), file_format or format_of(path))
+    return FileRows(path, file_format or format_of(path))
+
+
+def _checked_key(key: str | None) -> str:
+    if key is None:
+        return str(uuid.uuid4())
+    if not key.strip():
+        # Most likely an unset variable of a script; every submission made so would count as one and the same.
+        raise Misused("The submission key is empty. Give one that is unique to this submission, or leave it out.")
+    problem = unsendable(key)
+    if problem is not None:
+        raise Misused(f"The submission key {problem}.")
+    return key
+
+
+@contextmanager
+def _telling(runs: Rows | list[RunRequest], key: str) -> Generator[Callable[[int], None], None, None]:
+    """Show progress on a terminal; tell of a failure how far it got and how to go on.
+
+    Raises:
+        CommandFailed: for what `park_sync` raises of a submission.
+    """
+    parked_count = 0
+    progress = _progress()
+    task = progress.add_task("Parking", total=None)
+
+    def on_progress(parked: int) -> None:
+        nonlocal parked_count
+        parked_count = parked
+        progress.update(task, completed=parked, total=runs.total if isinstance(runs, Rows) else len(runs))
+
+    try:
+        with progress:
+            yield on_progress
+    except InvalidRun as error:
+        raise CommandFailed(_bad_row(error, runs, key)) from error
+    except SubmissionIncomplete as error:
+        raise CommandFailed(_incomplete(error, key)) from error
+    except (OrderedQueueError, OSError, KeyboardInterrupt):
+        if parked_count:
+            say(f"At least the first {parked_count} runs are parked. {_how_to_go_on(key)}")
+        raise
+
+
+def _progress() -> Progress:
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+
+
+def _bad_row(error: InvalidRun, runs: Rows | list[Any], key: str) -> str:
+    where = runs.where(error.position) if isinstance(runs, Rows) else "The run"
+    if error.parked_count == 0:
+        return f"{where}: {error.reason} Nothing was parked."
+    return f"{where}: {error.reason} The {error.parked_count} runs before it are parked. {_how_to_go_on(key)}"
+
+
+def _incomplete(error: SubmissionIncomplete, key: str) -> str:
+    cause = error.__cause__
+    ending = advice_on(cause) if isinstance(cause, RequestFailed) else "."
+    done = f"The first {error.parked_count} runs are parked, the rest is not: {error.cause}{ending}"
+    return f"{done} {_how_to_go_on(key)}"
+
+
+def _how_to_go_on(key: str) -> str:
+    return (
+        f"Give the whole input again, corrected where needed, with `--submission-key {key}`: what is missing is "
+        "parked, nothing twice."
+    )
+
+
+def _tell(parked: list[ParkedRun], deployment: str) -> None:
+    """The ids, for a program; a summary, for a human."""
+    if not sys.stdout.isatty():
+        for run in parked:
+            put(str(run.flow_run_id))
+        return
+    if not parked:
+        put("Nothing to park.")
+        return
+    first, last = parked[0], parked[-1]
+    what = f"run {first.name} ({first.flow_run_id})" if first is last else f"{len(parked)} runs"
+    times = " to ".join(dict.fromkeys(f"{run.parked_time:%Y-%m-%d %H:%M:%S.%f} UTC" for run in (first, last)))
+    known = sum(run.already_there for run in parked)
+    put(
+        printable(
+            f"Parked {what} of {deployment}, position {first.position}"
+            f"{'' if first is last else f' to {last.position}'} of the submission, parked time {times}"
+            f"{f'; {known} were there already' if known else ''}."
+        )
+    )
