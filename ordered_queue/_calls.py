@@ -63,6 +63,12 @@ def list_flows(flow_ids: Sequence[UUID]) -> Call:
     return Call("Listing the flows", "POST", "/flows/filter", {"flows": {"id": {"any_": ids}}, "limit": PAGE})
 
 
+def deployments_by_id(deployment_ids: Sequence[UUID]) -> Call:
+    ids = [str(deployment_id) for deployment_id in deployment_ids]
+    body = {"deployments": {"id": {"any_": ids}}, "limit": PAGE}
+    return Call("Reading the deployments' names", "POST", "/deployments/filter", body)
+
+
 def list_queues(offset: int = 0) -> Call:
     """The deployments that have a tagged run in state SCHEDULED: the queues where something may wait."""
     return Call(

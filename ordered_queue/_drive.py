@@ -1,15 +1,12 @@
 """The two drivers of steps: one for PrefectClient, one for SyncPrefectClient.
 
-They send what a step asks for, once, with a time limit. Prefect's client retries by itself, for over a minute against
-a dead server; here that is switched off, because the steps retry within a bound (``effects.ask``).
+They send what a step asks for, once, with a time limit; the steps retry within a bound of their own (``effects.ask``).
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Generator
-from contextlib import contextmanager
 from datetime import datetime, timedelta, timezone
 from email.utils import parsedate_to_datetime
 from typing import Any, cast
@@ -17,9 +14,8 @@ from typing import Any, cast
 import anyio
 import httpx
 from prefect.client.orchestration import PrefectClient, SyncPrefectClient
-from prefect.context import SettingsContext, get_settings_context
-from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, Settings
 
+from ordered_queue._attempt import TRACE_EXTENSION, TurnedAway, trace_async, trace_sync, without_client_retries
 from ordered_queue._calls import Call
 from ordered_queue._steps.effects import Answer, Send, Steps, T
 
@@ -40,7 +36,7 @@ async def drive(client: PrefectClient, steps: Steps[T]) -> T:
         OrderedQueueError: what the steps raise.
     """
     watch = _Watch(str(client.api_url))
-    with _without_client_retries():
+    with without_client_retries():
         answer: Answer | None = None
         while True:
             try:
@@ -49,9 +45,9 @@ async def drive(client: PrefectClient, steps: Steps[T]) -> T:
                 return cast("T", stop.value)
             if isinstance(effect, Send):
                 try:
-                    response = await client.request(**_arguments(effect))
+                    response = await client.request(**_arguments(effect), extensions={TRACE_EXTENSION: trace_async})
                     answer = watch.answer(response)
-                except (httpx.HTTPError, httpx.InvalidURL) as error:
+                except (httpx.HTTPError, httpx.InvalidURL, TurnedAway) as error:
                     answer = watch.failure(error)
             else:
                 if effect.seconds:
@@ -66,7 +62,7 @@ def drive_sync(client: SyncPrefectClient, steps: Steps[T]) -> T:
         OrderedQueueError: what the steps raise.
     """
     watch = _Watch(str(client.api_url))
-    with _without_client_retries():
+    with without_client_retries():
         answer: Answer | None = None
         while True:
             try:
@@ -75,9 +71,9 @@ def drive_sync(client: SyncPrefectClient, steps: Steps[T]) -> T:
                 return cast("T", stop.value)
             if isinstance(effect, Send):
                 try:
-                    response = client.request(**_arguments(effect))
+                    response = client.request(**_arguments(effect), extensions={TRACE_EXTENSION: trace_sync})
                     answer = watch.answer(response)
-                except (httpx.HTTPError, httpx.InvalidURL) as error:
+                except (httpx.HTTPError, httpx.InvalidURL, TurnedAway) as error:
                     answer = watch.failure(error)
             else:
                 if effect.seconds:
@@ -117,14 +113,20 @@ class _Watch:
             return self._answer(status=response.status_code, reason=f"the answer ({response.status_code}) is not JSON")
         return self._answer(status=response.status_code, body=body)
 
-    def failure(self, error: httpx.HTTPError | httpx.InvalidURL) -> Answer:
+    def failure(self, error: httpx.HTTPError | httpx.InvalidURL | TurnedAway) -> Answer:
+        if isinstance(error, TurnedAway):
+            return self._answer(
+                status=error.status,
+                reason=f"the server answered {error.status}",
+                retry_after_seconds=_retry_after(error.headers.get("Retry-After", "")),
+            )
         if isinstance(error, httpx.HTTPStatusError):
             response = error.response
             self._set_clock(response)
             return self._answer(
                 status=response.status_code,
                 reason=f"the server answered {response.status_code} {_detail(response)}".rstrip(),
-                retry_after_seconds=_retry_after(response),
+                retry_after_seconds=_retry_after(response.headers.get("Retry-After", "")),
             )
         # The exception's text may be empty (a time-out) and never holds headers.
         return self._answer(reason=f"no answer ({type(error).__name__}{': ' if str(error) else ''}{error})")
@@ -172,8 +174,7 @@ def _one_problem(problem: Any) -> str:
     return f"{where}: {said.get('msg', '')}"
 
 
-def _retry_after(response: httpx.Response) -> float | None:
-    value = response.headers.get("Retry-After", "")
+def _retry_after(value: str) -> float | None:
     try:
         return max(0.0, float(value))
     except ValueError:
@@ -183,20 +184,3 @@ def _retry_after(response: httpx.Response) -> float | None:
     except (TypeError, ValueError):
         return None
     return max(0.0, (when - datetime.now(timezone.utc)).total_seconds()) if when.tzinfo else None
-
-
-_last: tuple[Settings, Settings] | None = None
-
-
-@contextmanager
-def _without_client_retries() -> Generator[None, None, None]:
-    """Switch the retries of Prefect's client off for what runs inside; other tasks and threads keep theirs.
-
-    Copying the settings takes 24 ms, a third of a whole fill, so the last copy is kept.
-    """
-    global _last
-    context = get_settings_context()
-    if _last is None or _last[0] is not context.settings:
-        _last = (context.settings, context.settings.copy_with_update(updates={PREFECT_CLIENT_MAX_RETRIES: 0}))
-    with SettingsContext(profile=context.profile, settings=_last[1]):
-        yield

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import uuid
-from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from datetime import timedelta
 from typing import Any, TypeVar, cast
@@ -39,8 +39,8 @@ Deployment = str | UUID | DeploymentResponse
 Runs = Iterable[Mapping[str, Any] | RunRequest]
 
 
-def _ignore_progress(parked: int) -> None:
-    """The default of `on_progress`."""
+def _ignore(parked: Sequence[ParkedRun]) -> None:
+    """The default of `on_parked`."""
 
 
 async def fill_free_slots(client: PrefectClient, deployment_id: UUID, exclude_flow_run_id: UUID | None = None) -> int:
@@ -92,7 +92,7 @@ async def park(
     *,
     submission_key: str | None = None,
     client: PrefectClient | None = None,
-    on_progress: Callable[[int], None] = _ignore_progress,
+    on_parked: Callable[[Sequence[ParkedRun]], object] = _ignore,
 ) -> list[ParkedRun]:
     """Park runs behind what waits, in order, each read back from the server; then promote what has a slot.
 
@@ -105,7 +105,7 @@ async def park(
         submission_key: repeating a call with the same key adds nothing twice and parks what is missing. None makes
         one up.
         client: Prefect's client; None opens one.
-        on_progress: called with the count of runs parked so far, after each chunk.
+        on_parked: called with the runs of each chunk once they are parked, in order; to show progress, say.
 
     Returns:
         one `ParkedRun` for each run, in order. At once: it does not wait for any run to start.
@@ -117,7 +117,7 @@ async def park(
         SubmissionIncomplete: how long a prefix is parked, and the key to park the rest with.
         InvalidSetting, RequestFailed, ServerTooOld: nothing was parked.
     """
-    submission = _submission(deployment, runs, submission_key, on_progress)
+    submission = _submission(deployment, runs, submission_key, on_parked)
     parking = _park.Parking()
     async with _opened(client) as opened:
         await drive(opened, _park.park(submission, parking))
@@ -130,7 +130,7 @@ def park_sync(
     *,
     submission_key: str | None = None,
     client: SyncPrefectClient | None = None,
-    on_progress: Callable[[int], None] = _ignore_progress,
+    on_parked: Callable[[Sequence[ParkedRun]], object] = _ignore,
 ) -> list[ParkedRun]:
     """Park runs behind what waits, in order, each read back from the server; then promote what has a slot.
 
@@ -143,7 +143,7 @@ def park_sync(
         submission_key: repeating a call with the same key adds nothing twice and parks what is missing. None makes
         one up.
         client: Prefect's client; None opens one.
-        on_progress: called with the count of runs parked so far, after each chunk.
+        on_parked: called with the runs of each chunk once they are parked, in order; to show progress, say.
 
     Returns:
         one `ParkedRun` for each run, in order. At once: it does not wait for any run to start.
@@ -155,7 +155,7 @@ def park_sync(
         SubmissionIncomplete: how long a prefix is parked, and the key to park the rest with.
         InvalidSetting, RequestFailed, ServerTooOld: nothing was parked.
     """
-    submission = _submission(deployment, runs, submission_key, on_progress)
+    submission = _submission(deployment, runs, submission_key, on_parked)
     parking = _park.Parking()
     with _opened_sync(client) as opened:
         drive_sync(opened, _park.park(submission, parking))
@@ -227,7 +227,7 @@ def report(deployment_id: UUID, filled: Filled) -> int:
 
 
 def _submission(
-    deployment: Deployment, runs: Runs, submission_key: str | None, on_progress: Callable[[int], None]
+    deployment: Deployment, runs: Runs, submission_key: str | None, on_parked: Callable[[Sequence[ParkedRun]], object]
 ) -> _park.Submission:
     if isinstance(runs, str | bytes | Mapping):
         raise TypeError(
@@ -242,7 +242,7 @@ def _submission(
         jitter=timedelta(microseconds=random.randrange(1000)),
         stall_timeout=settings.stall_timeout,
         promoted_timeout=settings.promoted_timeout,
-        on_progress=on_progress,
+        on_parked=on_parked,
     )
 
 

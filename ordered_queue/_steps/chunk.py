@@ -26,7 +26,7 @@ ATTEMPT_SECONDS = 60.0
 
 FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 1.0
-"""Short, because SQLite lets whoever comes at the right moment write: a submitter that waits long starves among many."""
+"""Short, because SQLite lets whoever comes at the right moment write: who waits long starves among many."""
 
 
 def already_there(

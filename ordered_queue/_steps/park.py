@@ -15,7 +15,7 @@ Repeating a submission with its key:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import islice
@@ -54,7 +54,7 @@ class Submission:
         jitter: 0 to 999 µs, random.
         stall_timeout: how long to go on without progress before giving up.
         promoted_timeout: how long a due run that nobody takes counts as occupying.
-        on_progress: told how many runs are parked, after each chunk.
+        on_parked: given each chunk's runs once they are parked.
     """
 
     deployment: str | UUID | DeploymentResponse
@@ -64,7 +64,7 @@ class Submission:
     jitter: timedelta
     stall_timeout: timedelta
     promoted_timeout: timedelta
-    on_progress: Callable[[int], None]
+    on_parked: Callable[[Sequence[ParkedRun]], object]
 
 
 @dataclass
@@ -121,9 +121,10 @@ def park(submission: Submission, parking: Parking) -> Steps[None]:
             raise SubmissionIncomplete(prefix, submission.key, problem_of(error)) from error
         except InvalidRun as error:
             prefix = len(parking.parked) + _prefix(chunk.runs, parked)
-            raise InvalidRun(error.position, error.reason, prefix) from error
-        parking.parked += [parked[run.key] for run in chunk.runs]
-        submission.on_progress(len(parking.parked))
+            raise _stopped(error, prefix, submission.key) from error
+        read_back = [parked[run.key] for run in chunk.runs]
+        parking.parked += read_back
+        submission.on_parked(read_back)
         following = _next_chunk(rows, preparer, len(parking.parked)) if chunk.bad is None else _Chunk([], chunk.bad)
         moment = yield Sleep(0)
         if not following.runs or moment.elapsed_seconds - filled_at > FILL_EVERY_SECONDS:
@@ -131,8 +132,7 @@ def park(submission: Submission, parking: Parking) -> Steps[None]:
             filled_at = moment.elapsed_seconds
         chunk = following
     if chunk.bad is not None:
-        bad = chunk.bad
-        raise InvalidRun(bad.position, bad.reason, len(parking.parked)) from bad
+        raise _stopped(chunk.bad, len(parking.parked), submission.key) from chunk.bad
 
 
 def _notes(deployment: DeploymentResponse) -> list[str]:
@@ -158,19 +158,29 @@ def _notes(deployment: DeploymentResponse) -> list[str]:
 
 @dataclass
 class _Chunk:
+    """Rows that are good, and what came behind them if that was not."""
+
     runs: list[PreparedRun]
-    bad: InvalidRun | None
+    bad: Exception | None
 
 
 def _next_chunk(rows: Iterator[object], preparer: Preparer, start: int) -> _Chunk:
-    """The next rows, checked; up to the first bad one."""
+    """The next rows, checked; up to the first bad one, whether the check or the iterator itself finds it bad."""
     runs: list[PreparedRun] = []
-    for position, row in enumerate(islice(rows, _calls.CHUNK), start):
-        try:
+    try:
+        for position, row in enumerate(islice(rows, _calls.CHUNK), start):
             runs.append(preparer.prepare(row, position))
-        except InvalidRun as error:
-            return _Chunk(runs, error)
+    except Exception as error:
+        return _Chunk(runs, error)
     return _Chunk(runs, None)
+
+
+def _stopped(bad: Exception, parked_count: int, submission_key: str) -> OrderedQueueError:
+    """The error for a submission that stopped at a bad row or in the caller's own iterator."""
+    if isinstance(bad, InvalidRun):
+        return InvalidRun(bad.position, bad.reason, parked_count)
+    cause = f"the iterator of runs raised {type(bad).__name__}: {bad}"
+    return SubmissionIncomplete(parked_count, submission_key, cause)
 
 
 def _prefix(chunk: list[PreparedRun], parked: dict[str, ParkedRun]) -> int:

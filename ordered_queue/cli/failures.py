@@ -15,6 +15,9 @@ from ordered_queue.errors import OrderedQueueError, RequestFailed
 
 HIDDEN = "***"
 
+SHORTEST_SECRET = 4
+"""To blot out anything shorter would blot out half of every message."""
+
 
 class CommandFailed(Exception):
     """A command could not do what was asked; the message names the thing and the next action."""
@@ -80,9 +83,8 @@ def _secrets() -> list[str]:
     """What must never be printed, the longest first, so that no part of one survives another's removal."""
     api = get_current_settings().api
     known = [secret.get_secret_value() for secret in (api.key, api.auth_string) if secret is not None]
-    _, at, _ = (api.url or "").rpartition("@")
-    if at:
-        # By hand, because a URL that cannot be parsed is just the one that lands in an error message.
-        authority = (api.url or "").partition("://")[2].rpartition("@")[0]
-        known += [authority, authority.partition(":")[2]]
-    return sorted((secret for secret in known if secret), key=len, reverse=True)
+    # By hand, because a URL that cannot be parsed is just the one that lands in an error message.
+    user_info = (api.url or "").partition("://")[2].rpartition("@")[0]
+    if user_info:
+        known += [f"{user_info}@", user_info.partition(":")[2]]
+    return sorted((secret for secret in known if len(secret) >= SHORTEST_SECRET), key=len, reverse=True)

@@ -25,9 +25,8 @@ from ordered_queue.runs import QueueListing, Standing, Verdict
 from ordered_queue.submission import SUBMISSION_LABEL
 
 WIDE = 150
-"""From this terminal width on there is room for the submission's key too."""
-
-ID_WIDTH = 36
+NARROW = 100
+"""From the one width on there is room for the submission's key too, below the other none for the run's name."""
 
 COLUMNS = ("position", "state", "for", "age", "name", "flow run", "submission")
 
@@ -126,8 +125,7 @@ def _count(listing: QueueListing, most: int) -> str:
 
 def _table(shown: list[ShownRun], now: datetime) -> Table:
     is_terminal = sys.stdout.isatty()
-    console_width = output().width
-    columns = COLUMNS if not is_terminal or console_width >= WIDE else COLUMNS[:-1]
+    columns = columns_for(output().width)
     table = Table(box=None, pad_edge=False, show_edge=False, header_style="bold" if is_terminal else "")
     for column in columns:
         # A narrow terminal squeezes the words and never the ids: an id cut short is of no use to anyone.
@@ -135,21 +133,29 @@ def _table(shown: list[ShownRun], now: datetime) -> Table:
             column,
             justify="right" if column == "position" else "left",
             overflow="fold",
-            min_width=ID_WIDTH if column == "flow run" else None,
+            no_wrap=column == "flow run",
         )
     for run in shown:
         position = run.verdict.position
-        cells = (
-            "" if position is None else str(position),
-            run.state,
-            in_words(now, run.since),
-            in_words(now, run.created),
-            run.verdict.run.name,
-            str(run.verdict.run.id),
-            run.submission,
-        )
-        table.add_row(*(Text(printable(cell)) for cell in cells[: len(columns)]))
+        cells = {
+            "position": "" if position is None else str(position),
+            "state": run.state,
+            "for": in_words(now, run.since),
+            "age": in_words(now, run.created),
+            "name": run.verdict.run.name,
+            "flow run": str(run.verdict.run.id),
+            "submission": run.submission,
+        }
+        table.add_row(*(Text(printable(cells[column])) for column in columns))
     return table
+
+
+def columns_for(width: int) -> tuple[str, ...]:
+    """The columns that an output of this width has room for."""
+    dropped = {"submission"} if width < WIDE else set[str]()
+    if width < NARROW:
+        dropped.add("name")
+    return tuple(column for column in COLUMNS if column not in dropped)
 
 
 def in_words(now: datetime, then: datetime | None) -> str:

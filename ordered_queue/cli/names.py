@@ -24,9 +24,7 @@ def full_names(deployment_ids: Sequence[UUID]) -> Steps[dict[UUID, str]]:
 
 
 def _page(deployment_ids: Sequence[UUID]) -> Steps[dict[UUID, str]]:
-    ids = [str(deployment_id) for deployment_id in deployment_ids]
-    body = {"deployments": {"id": {"any_": ids}}, "limit": _calls.PAGE}
-    call = _calls.Call("Reading the deployments' names", "POST", "/deployments/filter", body)
+    call = _calls.deployments_by_id(deployment_ids)
     answer = yield from ask(call, PATIENCE)
     flow_ids = [as_uuid(call, answer, item["flow_id"]) for item in answer.body]
     flows = yield from ask(_calls.list_flows(flow_ids), PATIENCE)

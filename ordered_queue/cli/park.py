@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import uuid
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -55,9 +55,10 @@ def park(
     key = _checked_key(submission_key)
     with connected() as client:
         say(f"Submission key: {printable(key)}")
-        with _telling(runs, key) as on_progress:
-            parked = api.park_sync(deployment, runs, submission_key=key, client=client, on_progress=on_progress)
-    _tell(parked, deployment)
+        with _telling(runs, key) as on_parked:
+            parked = api.park_sync(deployment, runs, submission_key=key, client=client, on_parked=on_parked)
+    if sys.stdout.isatty():
+        put(_summary(parked, deployment))
 
 
 def _runs(
@@ -104,8 +105,8 @@ def _checked_key(key: str | None) -> str:
 
 
 @contextmanager
-def _telling(runs: Rows | list[RunRequest], key: str) -> Generator[Callable[[int], None], None, None]:
-    """Show progress on a terminal; tell of a failure how far it got and how to go on.
+def _telling(runs: Rows | list[RunRequest], key: str) -> Generator[Callable[[Sequence[ParkedRun]], None], None, None]:
+    """Show progress on a terminal, print ids for a program; tell of a failure how far it got and how to go on.
 
     Raises:
         CommandFailed: for what `park_sync` raises of a submission.
@@ -114,14 +115,17 @@ def _telling(runs: Rows | list[RunRequest], key: str) -> Generator[Callable[[int
     progress = _progress()
     task = progress.add_task("Parking", total=None)
 
-    def on_progress(parked: int) -> None:
+    def on_parked(parked: Sequence[ParkedRun]) -> None:
         nonlocal parked_count
-        parked_count = parked
-        progress.update(task, completed=parked, total=runs.total if isinstance(runs, Rows) else len(runs))
+        parked_count += len(parked)
+        progress.update(task, completed=parked_count, total=runs.total if isinstance(runs, Rows) else len(runs))
+        if not sys.stdout.isatty():
+            for run in parked:
+                put(str(run.flow_run_id))
 
     try:
         with progress:
-            yield on_progress
+            yield on_parked
     except InvalidRun as error:
         raise CommandFailed(_bad_row(error, runs, key)) from error
     except SubmissionIncomplete as error:
@@ -139,7 +143,7 @@ def _progress() -> Progress:
 
 
 def _bad_row(error: InvalidRun, runs: Rows | list[Any], key: str) -> str:
-    where = runs.where(error.position) if isinstance(runs, Rows) else "The run"
+    where = runs.where(error.position) if isinstance(runs, Rows) else "--param"
     if error.parked_count == 0:
         return f"{where}: {error.reason} Nothing was parked."
     return f"{where}: {error.reason} The {error.parked_count} runs before it are parked. {_how_to_go_on(key)}"
@@ -159,23 +163,16 @@ def _how_to_go_on(key: str) -> str:
     )
 
 
-def _tell(parked: list[ParkedRun], deployment: str) -> None:
-    """The ids, for a program; a summary, for a human."""
-    if not sys.stdout.isatty():
-        for run in parked:
-            put(str(run.flow_run_id))
-        return
+def _summary(parked: list[ParkedRun], deployment: str) -> str:
+    """What was parked, for a human: nobody reads 10,000 ids."""
     if not parked:
-        put("Nothing to park.")
-        return
+        return "Nothing to park."
     first, last = parked[0], parked[-1]
     what = f"run {first.name} ({first.flow_run_id})" if first is last else f"{len(parked)} runs"
     times = " to ".join(dict.fromkeys(f"{run.parked_time:%Y-%m-%d %H:%M:%S.%f} UTC" for run in (first, last)))
     known = sum(run.already_there for run in parked)
-    put(
-        printable(
-            f"Parked {what} of {deployment}, position {first.position}"
-            f"{'' if first is last else f' to {last.position}'} of the submission, parked time {times}"
-            f"{f'; {known} were there already' if known else ''}."
-        )
+    return printable(
+        f"Parked {what} of {deployment}, position {first.position}"
+        f"{'' if first is last else f' to {last.position}'} of the submission, parked time {times}"
+        f"{f'; {known} were there already' if known else ''}."
     )

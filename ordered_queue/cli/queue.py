@@ -88,7 +88,7 @@ def unpark(deployment: str, /, *, yes: Yes = False) -> None:
     unparked: list[UUID] = []
     with connected() as client:
         deployment_id = _id_of(client, deployment)
-        question = f"Hand every waiting run of {printable(deployment)} back to Prefect? They will start in any order."
+        question = f"Hand every waiting run of {printable(deployment)} back to Prefect? It keeps no order."
         if not is_confirmed(question, yes):
             raise CommandFailed("Not confirmed; nothing was changed.")
         try:

@@ -53,7 +53,7 @@ def prefect(server, folder, *arguments):
 
 @pytest.fixture(scope="module")
 def refresh(own_server, own_client, project):
-    """The deployment that the documented command makes, with the pool that a setting names."""
+    """The deployment that the documented command makes."""
     own_client.request("POST", "/work_pools/", json={"name": POOL, "type": "process"})
     result = prefect(own_server, project, "deploy", "--prefect-file", "deployments.yaml", "--all", "--pool", POOL)
     assert result.returncode == 0, result.stdout + result.stderr
@@ -238,12 +238,12 @@ def test_trigger_promotes_the_next_run_when_a_promoted_one_is_cancelled(own_clie
 
 def test_triggers_start_a_few_refreshes_when_many_runs_are_cancelled_at_once(own_client, refresh, worker):
     before = {run["id"] for run in refreshes(own_client, refresh)}
-    waiting = Queue(own_client, limit=1, count=31)
+    waiting = Queue(own_client, limit=1, count=11)
     waiting.started()
     queues = [Queue(own_client, limit=15, count=46) for _ in range(2)]
     cancelled = [(queue, queue.started()) for queue in queues]
 
-    # Thirty that waited are cancelled first: they free no slot, so they start no refresh.
+    # Ten that waited are cancelled first: they free no slot, so they start no refresh.
     waiting.set_states(waiting.runs[1:], "CANCELLED")
     for queue, run_ids in cancelled:
         queue.set_states(run_ids, "CANCELLING", "CANCELLED")
@@ -260,4 +260,4 @@ def test_triggers_start_a_few_refreshes_when_many_runs_are_cancelled_at_once(own
     assert {run["state_type"] for run in executed} == {"COMPLETED"}
     assert len(executed) <= 6
     assert {run["parameters"]["deployment_id"] for run in made()} == {str(queue.id) for queue in queues}
-    assert waiting.states() == ["Running"] + ["Cancelled"] * 30
+    assert waiting.states() == ["Running"] + ["Cancelled"] * 10

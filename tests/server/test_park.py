@@ -17,6 +17,7 @@ from ordered_queue import (
     DeploymentRefused,
     InvalidRun,
     RunRequest,
+    SubmissionIncomplete,
     park,
     park_sync,
 )
@@ -167,7 +168,7 @@ def test_a_key_that_another_deployment_of_the_flow_used_is_refused(deploy, clien
 def test_a_submission_that_died_after_any_request_is_completed_by_its_key(deploy, client, requests):
     queue = deploy(limit=1)
     submission = Submission(
-        queue.id, numbers(205), "big", "1", timedelta(0), timedelta(minutes=1), timedelta(hours=1), lambda n: None
+        queue.id, numbers(205), "big", "1", timedelta(0), timedelta(minutes=1), timedelta(hours=1), lambda runs: None
     )
     with pytest.raises(Crash):
         drive_sync(client, crashing_after(park_steps(submission, Parking()), requests))
@@ -248,6 +249,19 @@ def test_an_iterator_stops_at_the_bad_row_and_says_how_much_is_parked(deploy, cl
     assert len(read) == 151
 
 
+def test_what_came_before_is_parked_when_the_callers_iterator_breaks(deploy, client):
+    queue = deploy(limit=1)
+
+    def rows():
+        yield from numbers(130)
+        raise OSError("disk gone")
+
+    with pytest.raises(SubmissionIncomplete, match=r"The first 130 runs are parked.*OSError: disk gone"):
+        park_sync(queue.id, rows(), client=client)
+
+    assert waiting_numbers(client, queue) == list(range(130))
+
+
 def test_a_row_that_only_the_server_can_refuse_is_told_of_with_the_prefix_before_it(deploy, client):
     queue = deploy(limit=1, enforce_parameter_schema=True, parameter_openapi_schema=SCHEMA)
     template = {"number": {"__prefect_kind": "json", "value": '"text"'}}
@@ -262,7 +276,13 @@ def test_a_row_that_only_the_server_can_refuse_is_told_of_with_the_prefix_before
 def test_a_generator_is_read_a_chunk_at_a_time(deploy, client):
     queue = deploy(limit=1)
     read = 0
+    parked = 0
     ahead = []
+
+    def on_parked(runs):
+        nonlocal parked
+        parked += len(runs)
+        ahead.append(read - parked)
 
     def rows():
         nonlocal read
@@ -270,7 +290,7 @@ def test_a_generator_is_read_a_chunk_at_a_time(deploy, client):
             read += 1
             yield {"number": number}
 
-    park_sync(queue.id, rows(), client=client, on_progress=lambda parked: ahead.append(read - parked))
+    park_sync(queue.id, rows(), client=client, on_parked=on_parked)
 
     assert max(ahead) <= 100
 

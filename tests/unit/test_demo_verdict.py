@@ -2,10 +2,10 @@
 
 from datetime import datetime, timedelta, timezone
 
-from demo.history import record_of
-from demo.verdict import RunRecord, judge
 from prefect.client.schemas.objects import State, StateType
 
+from demo.history import record_of
+from demo.verdict import RunRecord, judge
 from tests.factories import a_run
 
 START = datetime(2026, 3, 1, 12, tzinfo=timezone.utc)

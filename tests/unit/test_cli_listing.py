@@ -1,0 +1,91 @@
+from datetime import timedelta
+
+import pytest
+
+from ordered_queue.cli.listing import as_object, columns_for, header, in_words, shown_runs
+from ordered_queue.promotion import decide, limit_of
+from ordered_queue.runs import QueueListing
+from ordered_queue.submission import SUBMISSION_LABEL
+from tests.factories import NOW, a_deployment, a_run, bounced, parked, promoted, running
+
+
+def a_listing(*runs, limit: int | None = 2, is_whole: bool = True) -> QueueListing:
+    deployment = a_deployment(limit)
+    return QueueListing(deployment, NOW, decide(runs, limit_of(deployment), NOW), is_whole)
+
+
+def test_a_listing_shows_what_occupies_first_and_then_what_waits_in_order():
+    outsider = a_run(9, due=NOW - timedelta(seconds=1), tags=())
+    younger, older = running(1), running(2, since=NOW - timedelta(hours=1))
+    listing = a_listing(parked(5), promoted(3), bounced(6, parked_at=0), outsider, younger, older, parked(4))
+
+    shown = [(run.verdict.run.id.int, run.state, run.verdict.position) for run in shown_runs(listing, 50)]
+
+    assert shown == [
+        (2, "Running", None),
+        (1, "Running", None),
+        (3, "promoted", None),
+        (9, "due, not queued", None),
+        (6, "waiting (bounced)", 0),
+        (4, "waiting", 1),
+        (5, "waiting", 2),
+    ]
+
+
+def test_a_listing_shows_no_more_waiting_runs_than_asked_for():
+    listing = a_listing(running(1), parked(2), parked(3), parked(4), is_whole=False)
+
+    assert [run.verdict.run.id.int for run in shown_runs(listing, 2)] == [1, 2, 3]
+    assert header("etl/nightly", listing, 2) == "etl/nightly: limit 2, 1 occupied, more than 2 waiting"
+
+
+def test_a_header_counts_what_waits_when_all_was_read():
+    assert header("a/b", a_listing(parked(2), limit=None), 50) == "a/b: no limit, 0 occupied, 1 waiting"
+
+
+def test_a_header_promises_no_more_than_it_saw_when_others_stood_among_the_waiting():
+    scheduled = parked(3, auto_scheduled=True)
+
+    assert header("a/b", a_listing(parked(2), scheduled, is_whole=False), 1).endswith("at least 1 waiting")
+
+
+def test_an_object_holds_what_a_program_needs():
+    listing = a_listing(parked(2, labels={SUBMISSION_LABEL: "load"}, created=NOW - timedelta(hours=1)), limit=0)
+
+    found = as_object("etl/nightly", listing, shown_runs(listing, 50), 50)
+
+    assert found == {
+        "deployment": "etl/nightly",
+        "deployment_id": str(listing.deployment.id),
+        "now": NOW.isoformat(),
+        "limit": 0,
+        "occupied": 0,
+        "waiting": 1,
+        "more_waiting": False,
+        "runs": [
+            {
+                "flow_run_id": str(parked(2).id),
+                "name": "run-2",
+                "standing": "waiting",
+                "state": "Parked",
+                "position": 0,
+                "reason": "every slot is occupied or promised to an earlier run",
+                "since": NOW.isoformat(),
+                "created": (NOW - timedelta(hours=1)).isoformat(),
+                "submission": "load",
+            }
+        ],
+    }
+
+
+@pytest.mark.parametrize(("width", "missing"), [(400, set()), (149, {"submission"}), (80, {"submission", "name"})])
+def test_a_table_drops_columns_and_never_the_id_when_it_is_narrow(width, missing):
+    every = set(columns_for(1_000))
+
+    assert every - set(columns_for(width)) == missing
+    assert "flow run" in columns_for(width)
+
+
+def test_an_age_is_told_in_words():
+    assert in_words(NOW, NOW - timedelta(minutes=3)) == "3 minutes"
+    assert in_words(NOW, None) == ""

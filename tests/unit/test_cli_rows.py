@@ -1,0 +1,175 @@
+import math
+from pathlib import Path
+
+import pytest
+
+from ordered_queue import InvalidRun
+from ordered_queue.cli.failures import Misused
+from ordered_queue.cli.rows import FileRows, Rows, StreamRows, format_of, parse_params, parse_value
+
+
+def a_stream(text: str | bytes, row_format="jsonl") -> StreamRows:
+    data = text if isinstance(text, bytes) else text.encode()
+    return StreamRows("standard input", data.splitlines(keepends=True), row_format)
+
+
+def problem_of(rows: Rows) -> tuple[int, str, str]:
+    with pytest.raises(InvalidRun) as caught:
+        list(rows)
+    return caught.value.position, rows.where(caught.value.position), caught.value.reason
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("1", 1),
+        ("1.5", 1.5),
+        ("true", True),
+        ("null", None),
+        ('"1"', "1"),
+        ('{"a": [1]}', {"a": [1]}),
+        ("orders", "orders"),
+        ("2026-03-01", "2026-03-01"),
+        ("007", "007"),
+        ("NaN", "NaN"),
+        ("-Infinity", "-Infinity"),
+        ("[1,", "[1,"),
+        ("", ""),
+        ("[" * 100_000, "[" * 100_000),
+        ("9" * 5_000, "9" * 5_000),
+    ],
+)
+def test_a_value_is_read_as_json_or_stays_text(text, value):
+    assert parse_value(text) == value
+
+
+def test_params_make_one_row_when_each_has_a_name():
+    assert parse_params(["n=1", "where=a=b", "empty="]) == {"n": 1, "where": "a=b", "empty": ""}
+
+
+@pytest.mark.parametrize("specs", [["n"], ["=1"], ["n=1", "n=2"]])
+def test_params_are_refused_when_one_has_no_name_or_a_second_value(specs):
+    with pytest.raises(Misused):
+        parse_params(specs)
+
+
+def test_json_lines_are_rows_when_blank_lines_stand_between_them():
+    assert list(a_stream('{"n": 1}\n\n  \r\n{"n": 2}\r\n{}')) == [{"n": 1}, {"n": 2}, {}]
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ('{"n": 1', "it is not valid JSON (Expecting ',' delimiter at column 8)."),
+        ("[1]", 'it is an array, not an object of parameters like {"table": "a"}.'),
+        ("null", 'it is null, not an object of parameters like {"table": "a"}.'),
+        ("true", 'it is true or false, not an object of parameters like {"table": "a"}.'),
+        ("1.5", 'it is a number, not an object of parameters like {"table": "a"}.'),
+        ('{"n": NaN}', "it is not usable JSON (JSON has no NaN)."),
+    ],
+)
+def test_a_json_line_is_named_when_it_is_no_object(line, reason):
+    rows = a_stream(f'{{"n": 0}}\n\n{line}\n{{"n": 2}}\n')
+
+    assert problem_of(rows) == (1, "standard input, line 3", reason)
+
+
+def test_a_json_line_is_named_when_it_is_nested_too_deeply():
+    position, where, reason = problem_of(a_stream("[" * 100_000))
+
+    assert (position, where) == (0, "standard input, line 1")
+    assert reason.startswith("it is not usable JSON")
+
+
+def test_a_line_is_named_when_it_is_not_utf_8():
+    rows = a_stream(b'{"n": 1}\n{"n": "\xff"}\n')
+
+    assert problem_of(rows) == (
+        1,
+        "standard input, line 2",
+        "it is not UTF-8 text (invalid start byte at byte 8).",
+    )
+
+
+def test_csv_cells_are_json_or_text_and_left_out_when_empty():
+    text = 'n, table \r\n1,orders\r\n2,\r\n\r\n,"a\nb"\r\n3,"""x"""\r\n4\r\n'
+
+    assert list(a_stream(text, "csv")) == [
+        {"n": 1, "table": "orders"},
+        {"n": 2},
+        {"table": "a\nb"},
+        {"n": 3, "table": "x"},
+        {"n": 4},
+    ]
+
+
+@pytest.mark.parametrize("row_format", ["jsonl", "csv"])
+def test_rows_are_read_when_a_spreadsheet_put_a_byte_order_mark_in_front(row_format):
+    text = {"jsonl": b'\xef\xbb\xbf{"n": 1}\n', "csv": b"\xef\xbb\xbfn\n1\n"}[row_format]
+
+    assert list(a_stream(text, row_format)) == [{"n": 1}]
+
+
+@pytest.mark.parametrize("row_format", ["jsonl", "csv"])
+def test_no_rows_come_when_the_text_is_empty(row_format):
+    rows = a_stream("", row_format)
+
+    assert list(rows) == []
+    assert rows.total == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ('n\n"a\nb"\n1,2\n', (1, 4, "it has 2 cells, but the header names 1 parameters.")),
+        ('n\n1\n"a\nb\n', (1, 3, "it is not valid CSV (unexpected end of data).")),
+        ("n,n\n1,2\n", (0, 1, "the header names 'n' twice.")),
+        ("n,,t\n1,2\n", (0, 1, "column 2 of the header has no name.")),
+    ],
+)
+def test_a_csv_record_is_named_by_the_line_it_starts_on_when_it_is_bad(text, problem):
+    position, line, reason = problem
+
+    assert problem_of(a_stream(text, "csv")) == (position, f"standard input, line {line}", reason)
+
+
+def test_a_file_can_be_read_again_and_knows_its_total_when_it_was_read(tmp_path: Path):
+    path = tmp_path / "runs.jsonl"
+    path.write_text('{"n": 1}\n\n{"n": 2}\n')
+    rows = FileRows(path, "jsonl")
+
+    assert rows.total is None
+    assert list(rows) == list(rows) == [{"n": 1}, {"n": 2}]
+    assert rows.total == 2
+    assert iter(rows) is not rows
+    assert rows.where(1) == f"{path}, line 3"
+
+
+def test_a_stream_is_read_no_further_than_asked():
+    def lines():
+        yield b'{"n": 1}\n'
+        raise AssertionError("read too far")
+
+    rows = StreamRows("standard input", lines(), "jsonl")
+
+    assert iter(rows) is rows
+    assert next(rows) == {"n": 1}
+
+
+def test_rows_name_the_run_when_its_line_is_long_forgotten():
+    rows = a_stream('{"n": 1}\n' * 1_000)
+    list(rows)
+
+    assert rows.where(999) == "standard input, line 1000"
+    assert rows.where(0) == "standard input, run 0"
+
+
+@pytest.mark.parametrize(
+    ("name", "row_format"), [("a.csv", "csv"), ("A.CSV", "csv"), ("a.jsonl", "jsonl"), ("a", "jsonl")]
+)
+def test_a_format_follows_from_the_name(name, row_format):
+    assert format_of(Path(name)) == row_format
+
+
+def test_a_number_that_is_too_large_is_infinite_for_the_check_of_the_run():
+    assert math.isinf(parse_value("1e999"))
