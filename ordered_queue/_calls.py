@@ -21,6 +21,9 @@ PAGE = 200
 CHUNK = 100
 """The most runs that one request creates. Source: ``BULK_CREATE_LIMIT`` in Prefect's deployments API."""
 
+PROMOTED_MESSAGE = "Promoted by ordered_queue: its slot is free, a runner or worker will take it."
+"""How users' alerts tell a promoted run from one that is late in earnest: its beginning is part of the interface."""
+
 
 @dataclass(frozen=True)
 class Call:
@@ -172,8 +175,7 @@ def promote(flow_run_id: UUID, when: datetime, transition_id: UUID) -> Call:
     id makes a repeated request answer with the state that the first one wrote.
     """
     details = {"scheduled_time": when.isoformat(), "transition_id": str(transition_id)}
-    message = "Promoted by ordered_queue: its slot is free, a runner or worker will take it."
-    state = {"type": "SCHEDULED", "name": PROMOTED_STATE, "message": message, "state_details": details}
+    state = {"type": "SCHEDULED", "name": PROMOTED_STATE, "message": PROMOTED_MESSAGE, "state_details": details}
     return _set_state("Promoting", flow_run_id, state)
 
 

@@ -176,8 +176,10 @@ async def sweep(client: PrefectClient, deployment_id: UUID | None = None) -> lis
         of queues that could not be read is logged.
     """
     swept: list[QueueSwept] = []
-    with _never_raising(deployment_id):
+    try:
         await drive(client, _sweep.sweep(deployment_id, load_settings().promoted_timeout, swept))
+    except Exception as error:
+        swept.append(QueueSwept(deployment_id, 0, cause_of(error)))
     return _reported_sweep(swept)
 
 
@@ -195,8 +197,10 @@ def sweep_sync(client: SyncPrefectClient, deployment_id: UUID | None = None) -> 
         of queues that could not be read is logged.
     """
     swept: list[QueueSwept] = []
-    with _never_raising(deployment_id):
+    try:
         drive_sync(client, _sweep.sweep(deployment_id, load_settings().promoted_timeout, swept))
+    except Exception as error:
+        swept.append(QueueSwept(deployment_id, 0, cause_of(error)))
     return _reported_sweep(swept)
 
 
@@ -214,9 +218,17 @@ def _never_raising(deployment_id: UUID | None) -> Generator[None, None, None]:
 
 def log_failure(deployment_id: UUID | None, error: Exception) -> None:
     """Log once what kept a queue from being filled, and what will repair it."""
+    _log_problem(deployment_id, cause_of(error))
+
+
+def _log_problem(deployment_id: UUID | None, problem: str) -> None:
     whose = "the queues" if deployment_id is None else f"the queue of deployment {deployment_id}"
-    cause = str(error).rstrip(".") or f"it took too long ({type(error).__name__})"
-    logger.warning("Could not fill %s: %s. %s", whose, cause, REPAIR)
+    logger.warning("Could not fill %s: %s. %s", whose, problem, REPAIR)
+
+
+def cause_of(error: Exception) -> str:
+    """The error in the words of a log line."""
+    return str(error).rstrip(".") or f"it took too long ({type(error).__name__})"
 
 
 def report(deployment_id: UUID, filled: Filled) -> int:
@@ -258,7 +270,7 @@ def _reported_sweep(swept: list[QueueSwept]) -> list[QueueSwept]:
         for note in queue.notes:
             logger.warning("Queue of deployment %s: %s.", queue.deployment_id, note)
         if queue.problem is not None:
-            logger.warning("Could not fill the queue of deployment %s: %s.", queue.deployment_id, queue.problem)
+            _log_problem(queue.deployment_id, queue.problem)
     return swept
 
 

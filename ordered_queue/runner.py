@@ -50,6 +50,6 @@ async def _serve(
 async def recover(deployment_ids: list[UUID]) -> None:
     """Fill the queues of the deployments, and say what was found."""
     async with get_client() as client:
-        for deployment_id in deployment_ids:
-            for queue in await sweep(client, deployment_id):
-                logger.info("Start-up recovery: %s run(s) of deployment %s promoted.", queue.promoted, deployment_id)
+        swept = [queue for deployment_id in deployment_ids for queue in await sweep(client, deployment_id)]
+    promoted = sum(queue.promoted for queue in swept)
+    logger.info("Start-up recovery: %d run(s) promoted in %d queue(s).", promoted, len(swept))

@@ -149,13 +149,13 @@ class QueueSwept:
     """What a sweep did to one queue.
 
     Attributes:
-        deployment_id: whose queue it is.
+        deployment_id: whose queue it is; None if the list of queues could not be read.
         promoted: how many runs were promoted.
         problem: what kept the fill from finishing, if anything did.
         notes: what an operator should know of the queue.
     """
 
-    deployment_id: UUID
+    deployment_id: UUID | None
     promoted: int
     problem: str | None = None
     notes: tuple[str, ...] = ()

@@ -84,6 +84,7 @@ def test_a_fill_reads_four_times_and_writes_once(wire, calls):
     assert (state["type"], state["name"]) == ("SCHEDULED", "Late")
     assert state["state_details"]["scheduled_time"] == NOW.isoformat()
     assert UUID(state["state_details"]["transition_id"])
+    assert state["message"].startswith("Promoted by ordered_queue")  # users' alerts match on it
     assert "force" not in body(promote.calls.last)
 
 
@@ -257,6 +258,9 @@ def test_a_sweep_tells_of_the_queue_that_it_could_not_fill_and_goes_on(wire, cal
 def test_a_sweep_that_cannot_list_the_queues_says_so_and_does_not_raise(wire, calls, caplog):
     wire.post("/deployments/filter").respond(401, json={"detail": "Invalid API key"})
 
-    assert calls.sweep() == []
+    (swept,) = calls.sweep()
+
+    assert (swept.deployment_id, swept.promoted) == (None, 0)
+    assert "401" in swept.problem
     assert "Could not fill the queues: Listing the queues failed: the server answered 401" in caplog.text
     assert KEY not in caplog.text

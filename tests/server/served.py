@@ -1,0 +1,76 @@
+"""Flows as users write them, served by ``ordered_queue.serve`` in a process of its own."""
+
+import os
+import time
+
+import anyio
+from prefect import flow, task
+
+import ordered_queue
+
+
+@ordered_queue.queued
+@flow
+def sync_flow(seconds: float = 0.2, fail: bool = False):
+    time.sleep(seconds)
+    if fail:
+        raise ValueError("as told")
+
+
+@ordered_queue.queued
+@flow
+async def async_flow(seconds: float = 0.2):
+    await anyio.sleep(seconds)
+
+
+@flow
+def hands_over_itself():
+    return ordered_queue.hand_over_slot()
+
+
+@flow
+async def hands_over_itself_async():
+    return ordered_queue.hand_over_slot()
+
+
+@flow
+def hands_over_in_a_subflow():
+    subflow_with_a_task()
+
+
+@flow
+def subflow_with_a_task():
+    from_a_task()
+
+
+@task
+def from_a_task():
+    return ordered_queue.hand_over_slot()
+
+
+@ordered_queue.queued
+@flow
+def vanishing(how: str = "kill"):
+    """Ends without a word, as an out-of-memory kill does."""
+    if how == "kill":
+        os.kill(os.getpid(), 9)
+
+
+FLOWS = {
+    "one": (sync_flow, 1),
+    "two": (sync_flow, 2),
+    "three": (sync_flow, 3),
+    "async": (async_flow, 1),
+    "itself": (hands_over_itself, 1),
+    "itself-async": (hands_over_itself_async, 1),
+    "subflow": (hands_over_in_a_subflow, 1),
+    "vanishing": (vanishing, 1),
+    "recovered": (sync_flow, 1),
+}
+
+if __name__ == "__main__":
+    ordered_queue.serve(
+        *[made.to_deployment(name=name, concurrency_limit=limit) for name, (made, limit) in FLOWS.items()],
+        query_seconds=0.5,
+        limit=None,
+    )

@@ -1,0 +1,160 @@
+"""End to end: flows served by `ordered_queue.serve`, in real processes."""
+
+import subprocess
+import sys
+
+import pytest
+
+from ordered_queue import fill_free_slots_sync, hand_over_slot, park_sync
+from ordered_queue.embedded import stop
+from ordered_queue.testing import assert_in_order
+from tests.conftest import ROOT
+from tests.server.deployed import Deployed, wait_until
+
+FINAL = {"Completed", "Failed", "Crashed", "Cancelled"}
+
+
+def serve(server, log):
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.server.served"],
+        env={**server.env, "PREFECT_LOGGING_LEVEL": "INFO"},
+        cwd=ROOT,
+        stdout=log,
+        stderr=log,
+        start_new_session=True,
+    )
+
+
+@pytest.fixture(scope="module")
+def serving(server, tmp_path_factory):
+    log_path = tmp_path_factory.mktemp("serve") / "log"
+    with log_path.open("wb") as log:
+        process = serve(server, log)
+        try:
+            wait_until(lambda: b"Start-up recovery" in log_path.read_bytes(), 60, "the runner's first poll")
+            yield log_path
+        finally:
+            stop(process)
+
+
+@pytest.fixture
+def served(serving, client):
+    def find(name):
+        from tests.server.served import FLOWS
+
+        flow_name = FLOWS[name][0].name
+        deployment = client.read_deployment_by_name(f"{flow_name}/{name}")
+        return Deployed(client, deployment.id, f"{flow_name}/{name}")
+
+    return find
+
+
+def run_all(queue, parameters, seconds=120):
+    """Park, wait until all runs have ended, and return them."""
+    parked = park_sync(queue.id, parameters, client=queue.client)
+    wait_until(lambda: set(queue.states(parked)) <= FINAL, seconds, "the end of all runs")
+    return [queue.read(run.flow_run_id) for run in parked]
+
+
+def state_names(runs):
+    return [run.state.name for run in runs]
+
+
+def test_twenty_runs_start_in_order_two_at_a_time(served):
+    runs = run_all(served("two"), [{"seconds": 0.5}] * 20, seconds=240)
+
+    assert state_names(runs) == ["Completed"] * 20
+    assert_in_order(runs, limit=2)
+
+
+@pytest.mark.parametrize(("name", "limit"), [("one", 1), ("three", 3), ("async", 1)])
+def test_runs_start_in_order(served, name, limit):
+    runs = run_all(served(name), [{}] * 5)
+
+    assert state_names(runs) == ["Completed"] * 5
+    assert_in_order(runs, limit)
+
+
+def test_the_next_run_starts_when_one_fails(served):
+    runs = run_all(served("one"), [{"fail": True}, {}])
+
+    assert state_names(runs) == ["Failed", "Completed"]
+
+
+@pytest.mark.parametrize("name", ["itself", "itself-async", "subflow"])
+def test_a_flow_that_hands_its_slot_over_itself_promotes_the_next(served, name):
+    queue = served(name)
+
+    runs = run_all(queue, [{}] * 3)
+
+    assert state_names(runs) == ["Completed"] * 3
+    assert_in_order(runs, limit=1)
+
+
+def test_the_next_run_starts_when_a_flow_process_is_killed(served):
+    runs = run_all(served("vanishing"), [{"how": "kill"}, {"how": "stay"}])
+
+    assert state_names(runs) == ["Crashed", "Completed"]
+
+
+def test_the_next_run_starts_when_a_running_one_is_cancelled(served):
+    queue = served("one")
+    first, second = park_sync(queue.id, [{"seconds": 300}, {}], client=queue.client)
+    wait_until(lambda: queue.state_of(first) == "Running", what="the first run to be Running")
+
+    queue.cancel(first)
+
+    wait_until(lambda: queue.state_of(second) == "Completed", 60, "the second run's end")
+    assert queue.state_of(first) == "Cancelled"
+    # The hook waited for the final state, so the promoted run found a slot at its first try.
+    assert "AwaitingConcurrencySlot" not in queue.history(second)
+
+
+def test_a_cancelled_parked_head_is_passed_over(served):
+    queue = served("one")
+    runs = park_sync(queue.id, [{"seconds": 2}, {}, {}], client=queue.client)
+
+    queue.cancel(runs[1])
+
+    wait_until(lambda: queue.state_of(runs[2]) == "Completed", 60, "the third run's end")
+    assert queue.states(runs) == ["Completed", "Cancelled", "Completed"]
+
+
+def test_recovery_fills_a_queue_that_nobody_watched_before_the_first_poll(served, serving, server, client, tmp_path):
+    queue = served("recovered")
+    client.request("PATCH", f"/deployments/{queue.id}", json={"paused": True})
+    first, second = park_sync(queue.id, [{}, {}], client=client)
+    queue.cancel(first)  # no process, so no hook runs
+    if queue.state_of(first) != "Cancelled":
+        pytest.fail("the runner took the run before it could be cancelled")
+    assert queue.state_of(second) == "Parked"
+
+    with (tmp_path / "log").open("wb") as log:
+        process = serve(server, log)
+        try:
+            wait_until(lambda: queue.state_of(second) != "Parked", 60, "recovery")
+        finally:
+            stop(process)
+
+    assert "Start-up recovery: 1 run(s) promoted" in (tmp_path / "log").read_text()
+
+
+def test_hand_over_outside_of_a_run_is_nothing(monkeypatch):
+    def refuse(*args, **options):
+        raise AssertionError("a request was made")
+
+    monkeypatch.setattr("ordered_queue.hooks.get_client", refuse)
+
+    assert hand_over_slot() == 0
+
+
+def test_a_flow_called_by_hand_has_no_slot_to_hand_over(server, client, deploy):
+    from tests.server.served import sync_flow
+
+    queue = deploy(limit=1)
+    runs = queue.park(2)
+
+    sync_flow(seconds=0)
+
+    assert queue.states(runs) == ["Late", "Parked"]
+    assert fill_free_slots_sync(client, queue.id) == 0
