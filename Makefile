@@ -24,10 +24,10 @@ $(VENV)/.installed: pyproject.toml
 	touch $@
 
 # The lower bounds of our dependencies, exactly: tests/smoke runs in there.
-$(OLDEST)/.installed: $(VENV)/.installed pyproject.toml tests/lower_bounds.py
+$(OLDEST)/.installed: $(VENV)/.installed pyproject.toml tests/lower_bounds.py tests/smoke/oldest.txt
 	$(PYTHON) -m venv $(OLDEST)
 	$(BIN)/python tests/lower_bounds.py > $(OLDEST)/constraints.txt
-	$(OLDEST)/bin/python -m pip install --quiet --constraint $(OLDEST)/constraints.txt --editable . pytest
+	$(OLDEST)/bin/python -m pip install --quiet --constraint $(OLDEST)/constraints.txt --editable . --requirement tests/smoke/oldest.txt
 	touch $@
 
 clean:

@@ -9,7 +9,7 @@ too long, and a step wants to see each answer. Two things are needed:
   ``Prefect-Maintenance`` it goes on for ever, whatever the setting;
 - so such an answer is turned into an exception as soon as its headers are there, through httpcore's trace extension.
 
-Source: ``PrefectHttpxAsyncClient._send_with_retry``, Prefect 3.6.16 to 3.9.1; https://www.encode.io/httpcore/extensions/.
+Source: ``PrefectHttpxAsyncClient._send_with_retry``, Prefect 3.7.6 and 3.9.1; https://www.encode.io/httpcore/extensions/.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any, cast
 
 import httpx
 from prefect.context import SettingsContext, get_settings_context
-from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, Settings
+from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, PREFECT_CLIENT_RETRY_EXTRA_CODES, Settings
 
 TRACE_EXTENSION = "trace"
 
@@ -67,6 +67,8 @@ def trace_sync(event_name: str, info: dict[str, Any]) -> None:
         raise TurnedAway(status, httpx.Headers(headers))
 
 
+NO_RETRIES: dict[Any, Any] = {PREFECT_CLIENT_MAX_RETRIES: 0, PREFECT_CLIENT_RETRY_EXTRA_CODES: set[int]()}
+
 _last: tuple[Settings, Settings] | None = None
 
 
@@ -80,7 +82,7 @@ def without_client_retries() -> Generator[None, None, None]:
     context = get_settings_context()
     last = _last
     if last is None or last[0] is not context.settings:
-        last = (context.settings, context.settings.copy_with_update(updates={PREFECT_CLIENT_MAX_RETRIES: 0}))
+        last = (context.settings, context.settings.copy_with_update(updates=NO_RETRIES))
         _last = last
     with SettingsContext(profile=context.profile, settings=last[1]):
         yield

@@ -7,15 +7,15 @@ import uuid
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from datetime import timedelta
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 from uuid import UUID
 
 import anyio
 from prefect.client.orchestration import PrefectClient, SyncPrefectClient, get_client
 from prefect.client.schemas.responses import DeploymentResponse
-from prefect.logging import get_logger
 
 from ordered_queue._drive import drive, drive_sync
+from ordered_queue._reports import cause_of, logger, never_raising, report_fill, report_sweep
 from ordered_queue._steps import park as _park
 from ordered_queue._steps import sweep as _sweep
 from ordered_queue._steps.effects import Steps
@@ -24,17 +24,9 @@ from ordered_queue._version import __version__
 from ordered_queue.runs import ParkedRun, QueueSwept, RunRequest
 from ordered_queue.settings import load_settings
 
-logger = get_logger("ordered_queue")
-
 WHOLE_FILL_SECONDS = 9.5
 """After this a fill is cut off whatever it is doing, so that a flow's end is delayed by less than 10 s."""
 
-REPAIR = (
-    "The next run of it to end, the nightly refresh or `ordered-queue sweep` will fill the queue; failing all of "
-    "them, each run starts by itself at its parked time."
-)
-
-T = TypeVar("T")
 Deployment = str | UUID | DeploymentResponse
 Runs = Iterable[Mapping[str, Any] | RunRequest]
 
@@ -58,10 +50,10 @@ async def fill_free_slots(client: PrefectClient, deployment_id: UUID, exclude_fl
         how many runs were promoted. Never raises: what went wrong is logged once, with what will repair it.
     """
     filled = Filled()
-    with _never_raising(deployment_id):
+    with never_raising(deployment_id):
         with anyio.fail_after(WHOLE_FILL_SECONDS):
             await drive(client, _fill_steps(deployment_id, exclude_flow_run_id, filled))
-    return report(deployment_id, filled)
+    return report_fill(deployment_id, filled)
 
 
 def fill_free_slots_sync(
@@ -81,9 +73,9 @@ def fill_free_slots_sync(
         how many runs were promoted. Never raises: what went wrong is logged once, with what will repair it.
     """
     filled = Filled()
-    with _never_raising(deployment_id):
+    with never_raising(deployment_id):
         drive_sync(client, _fill_steps(deployment_id, exclude_flow_run_id, filled))
-    return report(deployment_id, filled)
+    return report_fill(deployment_id, filled)
 
 
 async def park(
@@ -180,7 +172,7 @@ async def sweep(client: PrefectClient, deployment_id: UUID | None = None) -> lis
         await drive(client, _sweep.sweep(deployment_id, load_settings().promoted_timeout, swept))
     except Exception as error:
         swept.append(QueueSwept(deployment_id, 0, cause_of(error)))
-    return _reported_sweep(swept)
+    return report_sweep(swept)
 
 
 def sweep_sync(client: SyncPrefectClient, deployment_id: UUID | None = None) -> list[QueueSwept]:
@@ -201,41 +193,11 @@ def sweep_sync(client: SyncPrefectClient, deployment_id: UUID | None = None) -> 
         drive_sync(client, _sweep.sweep(deployment_id, load_settings().promoted_timeout, swept))
     except Exception as error:
         swept.append(QueueSwept(deployment_id, 0, cause_of(error)))
-    return _reported_sweep(swept)
+    return report_sweep(swept)
 
 
 def _fill_steps(deployment_id: UUID, exclude_flow_run_id: UUID | None, filled: Filled) -> Steps[None]:
     return fill(deployment_id, exclude_flow_run_id, load_settings().promoted_timeout, filled)
-
-
-@contextmanager
-def _never_raising(deployment_id: UUID | None) -> Generator[None, None, None]:
-    try:
-        yield
-    except Exception as error:
-        log_failure(deployment_id, error)
-
-
-def log_failure(deployment_id: UUID | None, error: Exception) -> None:
-    """Log once what kept a queue from being filled, and what will repair it."""
-    _log_problem(deployment_id, cause_of(error))
-
-
-def _log_problem(deployment_id: UUID | None, problem: str) -> None:
-    whose = "the queues" if deployment_id is None else f"the queue of deployment {deployment_id}"
-    logger.warning("Could not fill %s: %s. %s", whose, problem, REPAIR)
-
-
-def cause_of(error: Exception) -> str:
-    """The error in the words of a log line."""
-    return str(error).rstrip(".") or f"it took too long ({type(error).__name__})"
-
-
-def report(deployment_id: UUID, filled: Filled) -> int:
-    """Log what an operator should know of a fill; return how many runs it promoted."""
-    for note in filled.notes:
-        logger.warning("Queue of deployment %s: %s.", deployment_id, note)
-    return len(filled.promoted)
 
 
 def _submission(
@@ -263,15 +225,6 @@ def _reported(submission: _park.Submission, parking: _park.Parking) -> list[Park
     for note in parking.notes:
         logger.warning("Queue of deployment %s: %s.", name, note)
     return parking.parked
-
-
-def _reported_sweep(swept: list[QueueSwept]) -> list[QueueSwept]:
-    for queue in swept:
-        for note in queue.notes:
-            logger.warning("Queue of deployment %s: %s.", queue.deployment_id, note)
-        if queue.problem is not None:
-            _log_problem(queue.deployment_id, queue.problem)
-    return swept
 
 
 @asynccontextmanager

@@ -19,10 +19,11 @@ from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.objects import FlowRun
 
 from ordered_queue._drive import drive_sync
+from ordered_queue._reports import log_failure, report_fill
 from ordered_queue._steps.effects import Steps
 from ordered_queue._steps.ending import fill_after_end
 from ordered_queue._steps.fill import Filled, fill
-from ordered_queue.api import WHOLE_FILL_SECONDS, log_failure, report
+from ordered_queue.api import WHOLE_FILL_SECONDS
 from ordered_queue.settings import load_settings
 
 AnyFlow = TypeVar("AnyFlow", bound=Flow[..., Any])
@@ -121,7 +122,7 @@ def _driven(deployment_id: UUID, steps: Steps[None], filled: Filled) -> int:
             drive_sync(client, steps)
     except Exception as error:
         log_failure(deployment_id, error)
-    return report(deployment_id, filled)
+    return report_fill(deployment_id, filled)
 
 
 def _own_client() -> SyncPrefectClient:

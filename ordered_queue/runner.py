@@ -11,7 +11,8 @@ from prefect.deployments.runner import RunnerDeployment
 from prefect.exceptions import TerminationSignal
 from prefect.runner import Runner
 
-from ordered_queue.api import logger, sweep
+from ordered_queue._reports import logger
+from ordered_queue.api import sweep
 
 
 def serve(

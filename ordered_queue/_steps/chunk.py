@@ -15,8 +15,7 @@ from prefect.client.schemas.responses import DeploymentResponse
 
 from ordered_queue import _calls
 from ordered_queue._steps.effects import Patience, Sleep, Steps, ask, ask_for_runs, malformed
-from ordered_queue._steps.server import OLDEST_SERVER
-from ordered_queue.errors import InvalidRun, RequestFailed, ServerTooOld
+from ordered_queue.errors import InvalidRun, RequestFailed
 from ordered_queue.ordering import PARK_DELAY, SPACING, aware
 from ordered_queue.runs import ParkedRun
 from ordered_queue.submission import PreparedRun
@@ -112,8 +111,6 @@ def _create(
     except RequestFailed as error:
         if error.status == 422:
             raise InvalidRun(*_blame(error, runs)) from error
-        if error.status in (404, 405) and "Deployment not found" not in error.reason:
-            raise ServerTooOld("without the bulk route", OLDEST_SERVER) from error
         raise
     try:
         results = cast("list[dict[str, str | None]]", answer.body["results"])

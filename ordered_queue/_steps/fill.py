@@ -28,7 +28,7 @@ from prefect.client.schemas.responses import DeploymentResponse
 from ordered_queue import _calls, counting, promotion
 from ordered_queue._calls import Call
 from ordered_queue._steps.effects import Patience, Sleep, Steps, ask, ask_for_runs, malformed, read_deployment
-from ordered_queue._steps.server import require_supported_server
+from ordered_queue._steps.server import require_server_for
 from ordered_queue.errors import OrderedQueueError, RequestFailed
 from ordered_queue.ordering import is_bounced, standing
 from ordered_queue.runs import QueueSnapshot, Standing
@@ -108,7 +108,7 @@ def fill(
         chosen = promotion.runs_to_promote(counted, limit, snapshot.now, exclude_flow_run_id)[:room]
         if not chosen:
             return
-        yield from require_supported_server(chosen, patience)
+        yield from require_server_for(chosen, patience)
         refused = yield from _promote_in_order(chosen, snapshot.now, patience, filled)
         waiting = sum(standing(run, snapshot.now) is Standing.WAITING for run in snapshot.runs)
         more_may_fit = len(chosen) >= waiting and not snapshot.head_is_whole

@@ -26,9 +26,10 @@ from prefect.client.schemas.responses import DeploymentResponse
 
 from ordered_queue import _calls, promotion
 from ordered_queue._steps.chunk import ATTEMPT_SECONDS, already_there, park_chunk
-from ordered_queue._steps.deployments import find_deployment
-from ordered_queue._steps.effects import Patience, Sleep, Steps, ask_for_runs
+from ordered_queue._steps.deployments import PATIENCE, find_deployment
+from ordered_queue._steps.effects import Patience, Sleep, Steps, T, ask_for_runs
 from ordered_queue._steps.fill import Filled, fill, problem_of
+from ordered_queue._steps.server import require_server
 from ordered_queue.errors import InvalidRun, OrderedQueueError, RequestFailed, SubmissionIncomplete
 from ordered_queue.ordering import PARK_DELAY, PARKED_TAG, submission_base
 from ordered_queue.runs import ParkedRun
@@ -87,45 +88,35 @@ def park(submission: Submission, parking: Parking) -> Steps[None]:
         DeploymentNotFound, DeploymentRefused, InvalidRun: nothing was created (for a one-shot iterator: nothing
             from the bad row on).
         SubmissionIncomplete: how long a prefix is parked.
-        ServerTooOld: the server has no bulk route.
+        ServerTooOld: promotion would not be atomic on it.
     """
     deployment, answer = yield from find_deployment(submission.deployment)
     refuse_unsuitable(deployment)
+    yield from require_server(PATIENCE)
     parking.notes += _notes(deployment)
     if iter(submission.runs) is not submission.runs:
         check = Preparer(deployment, submission.key, submission.version)
         for position, row in enumerate(submission.runs):
             check.prepare(row, position)
-    preparer = Preparer(deployment, submission.key, submission.version)
     rows = iter(submission.runs)
-    chunk = _next_chunk(rows, preparer, 0)
-    if not chunk.runs and chunk.bad is None:
-        return
+    preparer = Preparer(deployment, submission.key, submission.version)
     base: datetime | None = None
     looking_back = True
     filled_at = float("-inf")
     moment = answer
+    chunk = _next_chunk(rows, preparer, 0)
     while chunk.runs:
-        parked: dict[str, ParkedRun] = {}
-        patience = Patience(ATTEMPT_SECONDS, submission.stall_timeout.total_seconds())
-        try:
-            known: dict[str, FlowRun] = {}
-            if looking_back:
-                known = yield from already_there(deployment, chunk.runs, patience)
-                looking_back = bool(known)
-            if base is None:
-                base = yield from _base(deployment, moment.now, submission.jitter, patience)
-            yield from park_chunk(deployment, chunk.runs, known, base, submission.key, patience, parked)
-        except RequestFailed as error:
-            prefix = len(parking.parked) + _prefix(chunk.runs, parked)
-            raise SubmissionIncomplete(prefix, submission.key, problem_of(error)) from error
-        except InvalidRun as error:
-            prefix = len(parking.parked) + _prefix(chunk.runs, parked)
-            raise _stopped(error, prefix, submission.key) from error
-        read_back = [parked[run.key] for run in chunk.runs]
-        parking.parked += read_back
-        submission.on_parked(read_back)
-        following = _next_chunk(rows, preparer, len(parking.parked)) if chunk.bad is None else _Chunk([], chunk.bad)
+        # A fresh submission asks once for earlier runs of its key; a repeated one asks until it meets a new chunk.
+        known: dict[str, FlowRun] = {}
+        if looking_back:
+            known = yield from _told(already_there(deployment, chunk.runs, _patience(submission)), submission, parking)
+            looking_back = bool(known)
+        if base is None:
+            base = yield from _told(_base(deployment, moment.now, submission), submission, parking)
+        parked = yield from _park_all(deployment, chunk.runs, known, base, submission, parking)
+        parking.parked += parked
+        submission.on_parked(parked)
+        following = _Chunk([], chunk.bad) if chunk.bad else _next_chunk(rows, preparer, len(parking.parked))
         moment = yield Sleep(0)
         if not following.runs or moment.elapsed_seconds - filled_at > FILL_EVERY_SECONDS:
             yield from _fill_quietly(deployment.id, submission.promoted_timeout, parking)
@@ -133,6 +124,38 @@ def park(submission: Submission, parking: Parking) -> Steps[None]:
         chunk = following
     if chunk.bad is not None:
         raise _stopped(chunk.bad, len(parking.parked), submission.key) from chunk.bad
+
+
+def _patience(submission: Submission) -> Patience:
+    return Patience(ATTEMPT_SECONDS, submission.stall_timeout.total_seconds())
+
+
+def _told(steps: Steps[T], submission: Submission, parking: Parking) -> Steps[T]:
+    """The same steps; a request of theirs that fails is told of with the prefix that is parked."""
+    try:
+        return (yield from steps)
+    except RequestFailed as error:
+        raise SubmissionIncomplete(len(parking.parked), submission.key, problem_of(error)) from error
+
+
+def _park_all(
+    deployment: DeploymentResponse,
+    chunk: list[PreparedRun],
+    known: dict[str, FlowRun],
+    base: datetime,
+    submission: Submission,
+    parking: Parking,
+) -> Steps[list[ParkedRun]]:
+    """Park a chunk; what goes wrong is told of with the prefix that is parked, this chunk's own part included."""
+    parked: dict[str, ParkedRun] = {}
+    try:
+        yield from park_chunk(deployment, chunk, known, base, submission.key, _patience(submission), parked)
+    except RequestFailed as error:
+        prefix = len(parking.parked) + _prefix(chunk, parked)
+        raise SubmissionIncomplete(prefix, submission.key, problem_of(error)) from error
+    except InvalidRun as error:
+        raise _stopped(error, len(parking.parked) + _prefix(chunk, parked), submission.key) from error
+    return [parked[run.key] for run in chunk]
 
 
 def _notes(deployment: DeploymentResponse) -> list[str]:
@@ -191,10 +214,10 @@ def _prefix(chunk: list[PreparedRun], parked: dict[str, ParkedRun]) -> int:
     return len(chunk)
 
 
-def _base(deployment: DeploymentResponse, now: datetime, jitter: timedelta, patience: Patience) -> Steps[datetime]:
-    call = _calls.queue_tail(deployment.id, now + FARTHEST_TAIL)
-    tail = yield from ask_for_runs(call, patience)
-    return submission_base(now, tail[0].expected_start_time if tail else None, jitter)
+def _base(deployment: DeploymentResponse, now: datetime, submission: Submission) -> Steps[datetime]:
+    """What the parked times of the submission count from: behind the end of the queue."""
+    tail = yield from ask_for_runs(_calls.queue_tail(deployment.id, now + FARTHEST_TAIL), _patience(submission))
+    return submission_base(now, tail[0].expected_start_time if tail else None, submission.jitter)
 
 
 def _fill_quietly(deployment_id: UUID, promoted_timeout: timedelta, parking: Parking) -> Steps[None]:

@@ -1,7 +1,11 @@
 """Which Prefect servers the queue may stand on.
 
-A run that `park` created proves it: it came through the bulk route, which is as young as the oldest server supported.
-Runs tagged by hand prove nothing, so the server is asked, once for each address in a process.
+Before 3.7.6 the server marks a run Late that is Late already, so two promoters would both believe that they promoted
+it.
+
+`park` asks for the version before it creates anything, so a run with its label proves a server that is young enough,
+and promoting it costs no further request. Runs tagged by hand prove nothing: the server is asked, once for each
+address in a process.
 """
 
 from __future__ import annotations
@@ -16,22 +20,30 @@ from ordered_queue._steps.effects import Patience, Sleep, Steps, ask
 from ordered_queue.errors import ServerTooOld
 from ordered_queue.submission import VERSION_LABEL
 
-OLDEST_SERVER = "3.6.16"
-"""The oldest Prefect server that promotion and parking work on (docs/decisions/0006-oldest-server.md)."""
+OLDEST_SERVER = "3.7.6"
+"""Source: rule ``EnsureOnlyScheduledFlowsMarkedLate``; see docs/decisions/0006-oldest-server.md."""
 
 _known_good: set[str] = set()
 
 
-def require_supported_server(runs: Sequence[FlowRun], patience: Patience) -> Steps[None]:
+def require_server_for(runs: Sequence[FlowRun], patience: Patience) -> Steps[None]:
     """Raise unless the server is known to be young enough to promote these runs on.
 
     Raises:
         ServerTooOld: it is not.
     """
-    if all(VERSION_LABEL in run.labels for run in runs):
-        return
+    if not all(VERSION_LABEL in run.labels for run in runs):
+        yield from require_server(patience)
+
+
+def require_server(patience: Patience) -> Steps[None]:
+    """Raise unless the server is young enough.
+
+    Raises:
+        ServerTooOld: it is not.
+    """
     moment = yield Sleep(0)
-    if moment.server and moment.server in _known_good:
+    if moment.server in _known_good:
         return
     answer = yield from ask(_calls.server_version(), patience)
     check_version(str(answer.body))

@@ -34,9 +34,10 @@ def sweep(deployment: str | None = None, /) -> int:
     with connected() as client:
         deployment_id = None if deployment is None else _id_of(client, deployment)
         swept = _swept(client, deployment_id)
-        names = drive_sync(client, full_names([queue.deployment_id for queue in swept]))
+        found = drive_sync(client, full_names([queue.deployment_id for queue in swept if queue.deployment_id]))
+    names = {str(found_id): name for found_id, name in found.items()}
     for queue in swept:
-        name = printable(names.get(queue.deployment_id, str(queue.deployment_id)))
+        name = printable(names.get(str(queue.deployment_id), str(queue.deployment_id)))
         problem = "" if queue.problem is None else f"; could not fill it: {in_one_line(queue.problem)}"
         put(f"{name}: promoted {queue.promoted}{problem}")
         for note in queue.notes:

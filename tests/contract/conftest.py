@@ -38,6 +38,12 @@ def no_waiting(monkeypatch):
     return pauses
 
 
+@pytest.fixture(autouse=True)
+def no_memory(monkeypatch):
+    """What was found out about the server of one test is no news of the next one's."""
+    monkeypatch.setattr("ordered_queue._steps.server._known_good", set())
+
+
 class AsyncCalls:
     """The async names, called from sync tests."""
 

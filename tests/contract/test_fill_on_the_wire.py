@@ -182,13 +182,13 @@ def test_a_promoted_run_in_the_head_of_a_slow_clock_is_not_promoted_past(wire, c
     assert calls.fill(DEPLOYMENT) == 0
 
 
-@pytest.mark.parametrize("version", ["3.6.15", "2.20.0"])
+@pytest.mark.parametrize("version", ["3.7.5", "2.20.0"])
 def test_nothing_is_promoted_on_a_server_that_is_too_old(wire, calls, caplog, version):
     serve_queue(wire, head=[parked(1), parked(2)])  # tagged by hand: no label says which server this is
     wire.get("/admin/version").respond(json=version)
 
     assert calls.fill(DEPLOYMENT) == 0
-    assert f"The Prefect server is version {version}; ordered_queue needs 3.6.16 or later" in caplog.text
+    assert f"The Prefect server is version {version}; ordered_queue needs 3.7.6 or later" in caplog.text
 
 
 FAULTS = {

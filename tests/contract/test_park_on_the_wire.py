@@ -18,6 +18,7 @@ class Server:
         self.times_sent = []
         self.create_faults = []
         wire.get(f"/deployments/{DEPLOYMENT}").respond(json=as_json(a_deployment(1)))
+        wire.get("/admin/version").respond(json="3.9.1")
         self.bulk = wire.post(f"/deployments/{DEPLOYMENT}/create_flow_run/bulk").mock(side_effect=self.create)
         wire.post("/flow_runs/filter").mock(side_effect=self.filter)
         wire.post(url__regex=r".*/set_state").respond(404, json={"detail": "gone"})
@@ -132,11 +133,14 @@ def test_a_row_that_the_server_names_in_a_422_is_the_one_told_of(wire, calls, se
     assert "too large" in caught.value.reason
 
 
-def test_a_server_without_the_bulk_route_is_too_old(wire, calls, server):
-    server.create_faults = [httpx.Response(404, json={"detail": "Not Found"})]
+@pytest.mark.parametrize("version", ["3.7.5", "3.6.16", "2.20.0"])
+def test_nothing_is_parked_on_a_server_that_is_too_old(wire, calls, server, version):
+    wire.get("/admin/version").respond(json=version)
 
-    with pytest.raises(ServerTooOld, match=r"needs 3\.6\.16 or later"):
+    with pytest.raises(ServerTooOld, match=rf"is version {version}; ordered_queue needs 3\.7\.6 or later"):
         calls.park(DEPLOYMENT, ROWS)
+
+    assert server.runs == {}
 
 
 @pytest.mark.parametrize("answer", [httpx.Response(200, json={}), httpx.Response(200, json={"results": [1]})])

@@ -55,11 +55,13 @@ class Deployed:
         assert found.state is not None
         return found.state.name or ""
 
-    def states(self, runs: list[ParkedRun]) -> list[str]:
-        body = {"flow_runs": {"id": {"any_": [str(run.flow_run_id) for run in runs]}}, "limit": 200}
+    def states(self, runs: list[ParkedRun] | list[UUID]) -> list[str]:
+        """The names of the runs' states; "gone" for a run that was deleted."""
+        ids = [run if isinstance(run, UUID) else run.flow_run_id for run in runs]
+        body = {"flow_runs": {"id": {"any_": [str(run_id) for run_id in ids]}}, "limit": 200}
         found = self.client.request("POST", "/flow_runs/filter", json=body).json()
         by_id = {UUID(run["id"]): run["state_name"] for run in found}
-        return [by_id.get(run.flow_run_id, "gone") for run in runs]
+        return [by_id.get(run_id, "gone") for run_id in ids]
 
     def set_state(self, run: ParkedRun | UUID, type: StateType | str, *, force: bool = False, **state) -> str:  # noqa: A002  # Prefect's word
         """Propose a state; the status that the server answers with."""
@@ -89,12 +91,17 @@ class Deployed:
         made = self.client.request("POST", f"/deployments/{self.id}/create_flow_run", json=body).json()
         return UUID(made["id"])
 
-    def create_waiting(self) -> UUID:
-        """A run that waits, made without the queue's doing (and so without a fill)."""
+    def create_waiting(self, count: int) -> list[UUID]:
+        """Runs that wait, made without the queue's doing (and so without a fill)."""
         state = {"type": "SCHEDULED", "name": "Parked", "state_details": {"scheduled_time": "2100-01-01T00:00:00Z"}}
-        body = {"state": state, "tags": [PARKED_TAG]}
-        made = self.client.request("POST", f"/deployments/{self.id}/create_flow_run", json=body).json()
-        return UUID(made["id"])
+        made: list[UUID] = []
+        while len(made) < count:
+            body = [{"state": state, "tags": [PARKED_TAG]}] * min(100, count - len(made))
+            path = f"/deployments/{self.id}/create_flow_run/bulk"
+            results = self.client.request("POST", path, json=body).json()["results"]
+            # On a busy SQLite server some or all rows of a chunk fail, inside a 200 answer.
+            made += [UUID(result["flow_run_id"]) for result in results if result["status"] == "CREATED"]
+        return made
 
     def set_limit(self, limit: int | None) -> None:
         """Set the limit as an operator does: a deployment takes no 0, its global limit does."""

@@ -1,0 +1,158 @@
+"""Every example in the papers is run, and what they show as output is what comes out."""
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import yaml
+from prefect.events.schemas.events import Resource
+from prefect.events.schemas.events import ResourceSpecification as Specification
+
+from ordered_queue import park_sync
+from ordered_queue._calls import PROMOTED_MESSAGE
+from ordered_queue.cli import main
+from ordered_queue.embedded import stop
+from tests.conftest import ROOT
+from tests.fundamentals.papers import Block, blocks, shell_lines
+from tests.server.deployed import Deployed, wait_until
+
+PYTHON = blocks("python")
+AUTOMATIONS = [block for block in blocks("json") if block.directive == "automation"]
+RESOURCE_ID = "prefect.resource.id"
+
+FILES = {"tables.jsonl": '{"table": "x"}\n{"table": "y"}\n'}
+"""Files that the examples assume their reader has."""
+
+DIRECTIVES = ("run", "serve")
+
+
+@dataclass(frozen=True)
+class Project:
+    """A reader's folder: everything saved that the papers say to save, and the scripts run.
+
+    Attributes:
+        folder: where.
+        outputs: what each script printed.
+    """
+
+    folder: Path
+    outputs: dict[str, str]
+
+
+@pytest.fixture(scope="module")
+def project(server, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("project")
+    for name, content in FILES.items():
+        (folder / name).write_text(content)
+    outputs = {}
+    for block in PYTHON:
+        if block.file_name is None:
+            continue
+        (folder / block.file_name).write_text(block.text)
+        if block.directive.endswith("; run"):
+            command = [sys.executable, block.file_name]
+            result = subprocess.run(
+                command, cwd=folder, env=server.env, capture_output=True, text=True, timeout=60, check=False
+            )
+            assert result.returncode == 0, result.stderr
+            outputs[block.file_name] = result.stdout
+    return Project(folder, outputs)
+
+
+@pytest.fixture
+def in_project(project, client, monkeypatch):
+    """The test's process is where the reader is, and talks to the reader's server."""
+    monkeypatch.chdir(project.folder)
+    return project
+
+
+@pytest.mark.parametrize("block", PYTHON, ids=str)
+def test_a_python_example_says_how_it_is_run(block: Block):
+    assert block.directive.split("; ")[-1] in DIRECTIVES
+
+
+def test_a_script_prints_what_the_readme_shows_when_it_is_run(project):
+    shown = {block.directive.removeprefix("output: "): block.text for block in blocks("text") if block.directive}
+
+    assert project.outputs == shown
+    assert shown
+
+
+@pytest.mark.parametrize("block", [block for block in PYTHON if block.directive == "run"], ids=str)
+def test_a_python_example_works_when_it_is_run(in_project, block: Block):
+    # A file of its own, as its reader has one: Prefect looks for the source of a flow.
+    source = in_project.folder / f"example_{block.line}.py"
+    source.write_text(block.text)
+
+    exec(compile(block.text, source, "exec"), {"__name__": source.stem})  # noqa: S102  # our own papers
+
+
+def test_the_commands_of_the_papers_work_when_they_are_run_in_order(in_project, capsys):
+    lines = [line for line in shell_lines() if line.startswith("ordered-queue ")]
+
+    for line in lines:
+        code = main(shlex.split(line)[1:])
+        assert code == 0, f"{line}: {capsys.readouterr().err}"
+
+    told = capsys.readouterr().out
+    assert "Cancelled 2 runs." in told
+    assert re.search(r"Handed [1-9]\d* runs? back to Prefect\.", told)
+    assert (in_project.folder / "flows" / "refresh.py").read_text() == (ROOT / "flows" / "refresh.py").read_text()
+
+
+def test_a_command_of_another_program_is_one_that_is_known_to_work():
+    others = [line for line in shell_lines() if not line.startswith("ordered-queue ")]
+    deployment = yaml.safe_load((ROOT / "deployments.yaml").read_text())["deployments"][0]
+    flow_name = re.search(r'@flow\(name="([^"]+)"', (ROOT / "flows" / "refresh.py").read_text()).group(1)
+    targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    known = {
+        "pip install .",
+        "export PREFECT_API_URL=http://127.0.0.1:4200/api",
+        "prefect deploy --prefect-file deployments.yaml --all",  # tests/server/test_deployments_yaml.py
+        f"prefect deployment delete {flow_name}/{deployment['name']}",
+        *(f'prefect automation delete "{trigger["name"]}"' for trigger in deployment["triggers"]),
+        *(f"make {target}" for target in targets),
+    }
+
+    assert set(others) <= known
+    assert sum(line.startswith("prefect automation delete") for line in others) == len(deployment["triggers"])
+
+
+def test_serve_of_the_readme_runs_what_was_parked_when_it_is_started(in_project, client, server):
+    found = client.read_deployment_by_name("load/nightly")
+    queue = Deployed(client, found.id, "load/nightly")
+    first, second = park_sync(queue.id, [{"table": "x"}, {"table": "y"}], client=client)
+    name = next(block.file_name for block in PYTHON if block.directive.endswith("; serve"))
+    env = {**server.env, "PREFECT_RUNNER_POLL_FREQUENCY": "1"}
+    with (in_project.folder / "serve.log").open("wb") as log:
+        process = subprocess.Popen(
+            [sys.executable, name], cwd=in_project.folder, env=env, stdout=log, stderr=log, start_new_session=True
+        )
+        try:
+            wait_until(lambda: queue.state_of(first) == "Completed", 60, "the end of the first run")
+            wait_until(lambda: "Late" in queue.history(second), 10, "the promotion of the second")
+        finally:
+            stop(process)
+
+
+@pytest.mark.parametrize("block", AUTOMATIONS, ids=str)
+def test_a_trigger_of_the_papers_is_accepted_when_an_automation_is_made_of_it(client, block: Block):
+    body = {"name": str(block), "trigger": json.loads(block.text), "actions": [{"type": "do-nothing"}]}
+
+    made = client.request("POST", "/automations/", json=body).json()
+
+    assert made["trigger"].items() >= {**json.loads(block.text), "within": made["trigger"]["within"]}.items()
+    client.request("DELETE", f"/automations/{made['id']}")
+
+
+@pytest.mark.parametrize(("message", "is_alerted"), [(PROMOTED_MESSAGE, False), (None, True), ("Not started", True)])
+def test_the_alert_that_tells_by_message_leaves_out_promoted_runs_only(message, is_alerted):
+    match = next(trigger["match"] for block in AUTOMATIONS if (trigger := json.loads(block.text))["within"] == 0)
+    labels = {RESOURCE_ID: "prefect.flow-run.1", "prefect.state-message": message or ""}
+
+    assert Specification.model_validate(match).matches(Resource.model_validate(labels)) is is_alerted

@@ -1,0 +1,104 @@
+"""End to end under a process worker, in real processes: the flows deployed as users deploy them to a work pool.
+
+A worker runs the crash and cancellation hooks in a process of their own, once the run's has ended.
+"""
+
+import subprocess
+import sys
+
+import pytest
+from prefect import flow
+
+from ordered_queue import park_sync
+from ordered_queue.embedded import stop
+from ordered_queue.testing import assert_in_order
+from tests.conftest import ROOT
+from tests.server.deployed import Deployed, wait_until
+
+POOL = "processes"
+FINAL = {"Completed", "Failed", "Crashed", "Cancelled"}
+
+
+@pytest.fixture(scope="module")
+def worker_log(server, tmp_path_factory):
+    """A worker that polls its pool every second; what it says."""
+    folder = tmp_path_factory.mktemp("worker")
+    log_path = folder / "log"
+    with log_path.open("wb") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "prefect", "worker", "start", "--type", "process", "--pool", POOL],
+            env={**server.env, "PREFECT_WORKER_QUERY_SECONDS": "1", "PREFECT_LOGGING_LEVEL": "INFO"},
+            # Not where the flows are: they must be found by what the deployment says.
+            cwd=folder,
+            stdout=log,
+            stderr=log,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        try:
+            # It makes the pool if there is none.
+            wait_until(lambda: b"started!" in log_path.read_bytes(), 60, "the worker's start")
+            yield log_path
+        finally:
+            stop(process)
+
+
+@pytest.fixture
+def work(worker_log, client):
+    """Deploy a flow of `served.py` to the worker's pool, with limit 1."""
+
+    def deploy(flow_name, name):
+        source = flow.from_source(source=str(ROOT), entrypoint=f"tests/server/served.py:{flow_name}")
+        deployment_id = source.deploy(
+            name=name, work_pool_name=POOL, concurrency_limit=1, print_next_steps=False, ignore_warnings=True
+        )
+        return Deployed(client, deployment_id, f"{source.name}/{name}")
+
+    return deploy
+
+
+def run_all(queue, parameters):
+    """Park, wait until all runs have ended, and return them."""
+    parked = park_sync(queue.id, parameters, client=queue.client)
+    wait_until(lambda: set(queue.states(parked)) <= FINAL, 120, "the end of all runs")
+    return [queue.read(run.flow_run_id) for run in parked]
+
+
+def state_names(runs):
+    return [run.state.name for run in runs]
+
+
+def test_a_worker_starts_runs_in_order(work):
+    queue = work("sync_flow", "worker-order")
+
+    runs = run_all(queue, [{}] * 4)
+
+    assert state_names(runs) == ["Completed"] * 4
+    assert_in_order(runs, limit=1)
+    # Each was promoted by the end of the one before it; nobody else was there to do so.
+    for run in runs:
+        history = queue.history(run.id)
+        assert history[:2] == ["Parked", "Late"], history
+        assert "AwaitingConcurrencySlot" not in history
+
+
+def test_a_worker_starts_the_next_run_when_a_flow_process_is_killed(work):
+    queue = work("vanishing", "worker-kill")
+
+    runs = run_all(queue, [{"how": "kill"}, {"how": "stay"}])
+
+    assert state_names(runs) == ["Crashed", "Completed"]
+    assert "AwaitingConcurrencySlot" not in queue.history(runs[1].id)
+
+
+def test_a_worker_starts_the_next_run_when_a_running_one_is_cancelled(work):
+    queue = work("sync_flow", "worker-cancel")
+    first, second = park_sync(queue.id, [{"seconds": 300}, {}], client=queue.client)
+    wait_until(lambda: queue.state_of(first) == "Running", 60, "the first run to be Running")
+
+    queue.cancel(first)
+
+    wait_until(lambda: queue.state_of(second) == "Completed", 60, "the second run's end")
+    assert queue.state_of(first) == "Cancelled"
+    # It was promoted after the first had given its slot back, so it found one at its first try.
+    assert "AwaitingConcurrencySlot" not in queue.history(second)

@@ -1,0 +1,49 @@
+import inspect
+
+import pytest
+from prefect import flow
+
+from ordered_queue import hand_over_on_cancellation, hand_over_on_end, queued
+
+
+@pytest.mark.parametrize("hook", [hand_over_on_end, hand_over_on_cancellation])
+def test_a_hook_has_the_parameter_names_that_the_runner_calls_it_by(hook):
+    """The engine calls hooks by position, the Runner by keyword; other names fail there with a logged TypeError."""
+    assert list(inspect.signature(hook).parameters) == ["flow", "flow_run", "state"]
+
+
+def test_queued_adds_a_hook_for_every_end_behind_the_flows_own():
+    def own(flow, flow_run, state):
+        """A hook of the user's."""
+
+    @queued
+    @flow(on_completion=[own])
+    def load():
+        """A flow."""
+
+    assert load.on_completion_hooks == [own, hand_over_on_end]
+    assert load.on_failure_hooks == [hand_over_on_end]
+    assert load.on_crashed_hooks == [hand_over_on_end]
+    assert load.on_cancellation_hooks == [hand_over_on_cancellation]
+
+
+def test_queued_twice_is_queued_once():
+    @queued
+    @queued
+    @flow
+    def load():
+        """A flow."""
+
+    assert load.on_completion_hooks == [hand_over_on_end]
+
+
+def test_queued_leaves_the_callers_own_lists_alone():
+    mine = []
+
+    @queued
+    @flow(on_completion=mine)
+    def load():
+        """A flow."""
+
+    assert load.on_completion_hooks == [hand_over_on_end]
+    assert mine == []
