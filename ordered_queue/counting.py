@@ -3,7 +3,9 @@
 Two kinds, and only these:
 
 - *not taken*: a run that was promoted (or that an outsider started) and that nobody has picked up for
-  `promoted_timeout`: one Late run on a work queue that nobody polls must not hold a slot for ever;
+  `promoted_timeout`: one Late run on a work queue that nobody polls must not hold a slot for ever. As many as the limit
+  at most, and only while somebody polls for the deployment: into a paused pool twice the limit is promoted and no more,
+  and where nobody polls at all, the limit;
 - *zombies*: runs that hold a lease by their state while the server's counter has fewer slots taken than there are
   such runs. A dead worker's lease lapses after `LEASE_DURATION`; the server then frees the slot and goes on, but
   leaves the run Running or Pending for ever. As many as the counter is short, the oldest first, stop counting.
@@ -37,17 +39,16 @@ def state_since(run: FlowRun) -> datetime | None:
 
 
 def not_taken(runs: Iterable[FlowRun], now: datetime, promoted_timeout: timedelta) -> dict[UUID, timedelta]:
-    """Due runs that no poller has taken for longer than `promoted_timeout`, and for how long."""
-    found: dict[UUID, timedelta] = {}
+    """Due runs that no poller has taken for longer than `promoted_timeout`, and for how long; the oldest first."""
+    ages: dict[UUID, timedelta] = {}
     for run in runs:
         if standing(run, now) not in (Standing.PROMOTED, Standing.OUTSIDER):
             continue
         times = [time for time in (state_since(run), scheduled_time(run)) if time is not None]
         # The later of the two: a run may be parked long before it is due, and promoted long after it was created.
-        age = now - max(times, default=now)
-        if age > promoted_timeout:
-            found[run.id] = age
-    return found
+        ages[run.id] = now - max(times, default=now)
+    oldest_first = sorted(ages, key=lambda run_id: (-ages[run_id], run_id.int))
+    return {run_id: ages[run_id] for run_id in oldest_first if ages[run_id] > promoted_timeout}
 
 
 def zombies(

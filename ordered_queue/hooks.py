@@ -8,6 +8,8 @@ Nothing here raises into a flow or changes its result, and nothing adds more tha
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from contextvars import copy_context
@@ -60,7 +62,9 @@ def hand_over_on_cancellation(flow: Flow[..., Any], flow_run: FlowRun, state: St
     """State hook for ``on_cancellation``: promote the next waiting run once this one is really Cancelled.
 
     The server still says Cancelling when this hook is called, and says Cancelled only after it returned. So it
-    returns at once and a thread waits for that, up to 8 s; it keeps a process from exiting that long, no longer.
+    returns at once and a thread waits for that, up to 8 s, and fills then. Under a worker the server says Cancelled
+    only after the hook's process has ended: there the thread leaves the wait to another process, once the main thread
+    is done.
     """
     deployment_id = flow_run.deployment_id
     if deployment_id is None:
@@ -68,7 +72,7 @@ def hand_over_on_cancellation(flow: Flow[..., Any], flow_run: FlowRun, state: St
     context = copy_context()
 
     def wait_and_fill() -> None:
-        context.run(_guarded, deployment_id, lambda: _fill_after_end(flow_run.id, deployment_id))
+        context.run(_guarded, deployment_id, lambda: fill_after_cancellation(flow_run.id, deployment_id))
 
     threading.Thread(target=wait_and_fill, name="ordered-queue-cancellation", daemon=False).start()
 
@@ -110,10 +114,32 @@ def _fill(deployment_id: UUID, exclude_flow_run_id: UUID | None) -> int:
     return _driven(deployment_id, steps, filled)
 
 
-def _fill_after_end(flow_run_id: UUID, deployment_id: UUID) -> int:
+def fill_after_cancellation(flow_run_id: UUID, deployment_id: UUID) -> int:
+    """Wait for the run's end, here or in a process that outlives this one, then fill. Never raises."""
     filled = Filled()
-    steps = fill_after_end(flow_run_id, deployment_id, load_settings().promoted_timeout, filled)
-    return _driven(deployment_id, steps, filled)
+
+    def steps() -> Steps[None]:
+        timeout = load_settings().promoted_timeout
+        if not (yield from fill_after_end(flow_run_id, deployment_id, timeout, filled, _is_process_ending)):
+            _leave_to_another_process(flow_run_id, deployment_id)
+
+    return _driven(deployment_id, steps(), filled)
+
+
+def _is_process_ending() -> bool:
+    """Whether only threads like ours still keep the process from exiting."""
+    return not threading.main_thread().is_alive()
+
+
+def _leave_to_another_process(flow_run_id: UUID, deployment_id: UUID) -> None:
+    """Start what waits and fills after this process has ended.
+
+    It stays in our process group, so that whoever stops the worker stops it too, and holds none of our streams: the
+    worker reads those to their end.
+    """
+    command = [sys.executable, "-m", "ordered_queue.after_cancellation", str(flow_run_id), str(deployment_id)]
+    nothing = subprocess.DEVNULL
+    subprocess.Popen(command, stdin=nothing, stdout=nothing, stderr=nothing)  # noqa: S603  # our own, no shell
 
 
 def _driven(deployment_id: UUID, steps: Steps[None], filled: Filled) -> int:

@@ -2,7 +2,8 @@
 
 Earlier means: runs that Prefect bounced to ``AwaitingConcurrencySlot`` before parked ones; bounced runs among
 themselves by their first parked time (``expected_start_time``, which nothing rewrites); parked runs by parked time;
-then by id, so that the order is total.
+then by id, so that the order is total. A bounced run that was never parked (a copy) counts as parked when it was
+created.
 
 Pure: no client, no clock, no settings.
 """
@@ -127,11 +128,26 @@ def standing(run: FlowRun, now: datetime) -> Standing:
     return Standing.NONE if chosen_time else Standing.WAITING
 
 
+def first_parked_time(run: FlowRun) -> datetime | None:
+    """When the run was first parked to start by itself, in UTC; for one never parked, as if it had been when created.
+
+    A copy made in the UI carries the tag, is due at once, and may bounce: it then stands where a submission of
+    that moment stands, not before those who queued.
+    """
+    if run.expected_start_time is None:
+        return scheduled_time(run)
+    expected = aware(run.expected_start_time, f"the expected start time of flow run {run.id}")
+    return expected if _was_parked(run, expected) else expected + PARK_DELAY
+
+
+def _was_parked(run: FlowRun, expected: datetime) -> bool:
+    return run.created is None or expected - aware(run.created, f"the creation of flow run {run.id}") > PARK_DELAY / 2
+
+
 def order_key(run: FlowRun) -> tuple[bool, datetime, int]:
     """The key that sorts waiting runs earliest first. Total: it ends in the id."""
-    due = scheduled_time(run)
-    if is_bounced(run) and run.expected_start_time is not None:
-        due = aware(run.expected_start_time, f"the expected start time of flow run {run.id}")
+    due = first_parked_time(run) if is_bounced(run) else scheduled_time(run)
     if due is None:
         due = datetime.min.replace(tzinfo=timezone.utc)
-    return (not is_bounced(run), due, run.id.int)
+    goes_first = is_bounced(run) and (run.expected_start_time is None or due == run.expected_start_time)
+    return (not goes_first, due, run.id.int)

@@ -1,4 +1,4 @@
-"""What every test stands on: a Prefect home of its own, nothing of the caller's settings, asyncio."""
+"""What every test stands on: nothing of the caller's settings, a real server for the session, a deployment for each test."""
 
 import os
 import tempfile
@@ -18,7 +18,13 @@ os.environ.update(
     }
 )
 
-import pytest  # noqa: E402  # after the environment is clean
+# After the environment is clean.
+import pytest  # noqa: E402
+from prefect.client.orchestration import get_client  # noqa: E402
+from prefect.settings import PREFECT_API_URL, temporary_settings  # noqa: E402
+
+from ordered_queue.embedded import prefect_server  # noqa: E402
+from tests.server.deployed import Deployed  # noqa: E402
 
 ROOT = Path(__file__).parent.parent
 
@@ -27,3 +33,33 @@ ROOT = Path(__file__).parent.parent
 def anyio_backend():
     """Prefect runs on asyncio."""
     return "asyncio"
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory):
+    """A server on SQLite. It takes some seconds to start, so all tests share it."""
+    with (
+        prefect_server(tmp_path_factory.mktemp("prefect")) as started,
+        temporary_settings(updates={PREFECT_API_URL: started.api_url}),
+    ):
+        yield started
+
+
+@pytest.fixture
+def client(server):
+    """A sync client."""
+    with (
+        temporary_settings(updates={PREFECT_API_URL: server.api_url}),
+        get_client(httpx_settings={"timeout": 30}, sync_client=True) as opened,
+    ):
+        yield opened
+
+
+@pytest.fixture
+def deploy(client):
+    """Make a deployment of a flow of its own, with a limit."""
+
+    def make(limit: int | None = 1, **fields) -> Deployed:
+        return Deployed.create(client, limit, **fields)
+
+    return make

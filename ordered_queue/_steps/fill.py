@@ -19,10 +19,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from itertools import islice
 from typing import cast
 from uuid import UUID, uuid4
 
-from prefect.client.schemas.objects import FlowRun
+from prefect.client.schemas.objects import DeploymentStatus, FlowRun
 from prefect.client.schemas.responses import DeploymentResponse
 
 from ordered_queue import _calls, counting, promotion
@@ -185,11 +186,13 @@ def _without_set_aside(
     filled: Filled,
 ) -> Steps[list[FlowRun]]:
     """The runs of the snapshot without those that stop counting (see ``counting``), each of which is noted."""
-    aside = counting.not_taken(snapshot.runs, snapshot.now, promoted_timeout)
+    untaken = counting.not_taken(snapshot.runs, snapshot.now, promoted_timeout)
+    is_polled = snapshot.deployment.status == DeploymentStatus.READY
+    aside = dict(islice(untaken.items(), (limit or 0) if is_polled else 0))
     notes = [
         f"flow run {run_id} is due and has not been taken for {_minutes(age)}: is anybody polling its work queue? It "
-        "no longer counts as occupying a slot"
-        for run_id, age in aside.items()
+        f"{'no longer' if run_id in aside else 'still'} counts as occupying a slot"
+        for run_id, age in untaken.items()
     ]
     if limit is not None and _zombies(snapshot, snapshot.deployment, exclude_flow_run_id):
         # The counter was read before the runs; only one read after them can tell a zombie from a run just started.

@@ -48,14 +48,6 @@ def _read_all(call_at: Callable[[int, int], _calls.Call], most: int) -> Steps[li
     return runs
 
 
-def _waiting(deployment_id: UUID, now: datetime) -> Steps[list[FlowRun]]:
-    """Every waiting run of a queue, in order."""
-    runs = yield from _read_all(
-        lambda offset, page: _calls.waiting_runs(deployment_id, now, page, offset), most=1_000_000
-    )
-    return sorted((run for run in runs if standing(run, now) is Standing.WAITING), key=order_key)
-
-
 def cancel_submission(submission_key: str, deployment_id: UUID | None, cancelled: list[UUID]) -> Steps[None]:
     """Cancel the runs of a submission that have not started, the last one first.
 
@@ -79,14 +71,27 @@ def cancel_submission(submission_key: str, deployment_id: UUID | None, cancelled
 
 
 def _not_started(deployment_id: UUID, now: datetime) -> Steps[list[FlowRun]]:
-    """What is due but not taken, then what waits, in order."""
-    waiting = yield from _waiting(deployment_id, now)
+    """What is promoted or due but not taken, then what waits, in order."""
+    waiting = yield from _read_all(
+        lambda offset, page: _calls.waiting_runs(deployment_id, now, page, offset), most=1_000_000
+    )
     due = yield from _read_all(lambda offset, page: _calls.due_runs(deployment_id, now, offset), 1_000_000)
-    return [*due, *waiting]
+    # By id: a run that is promoted between the two reads is in both, and the later one is the news.
+    runs = {run.id: run for run in [*waiting, *due]}.values()
+    taken_next = [run for run in runs if standing(run, now) in (Standing.PROMOTED, Standing.OUTSIDER)]
+    return [*taken_next, *sorted((run for run in runs if standing(run, now) is Standing.WAITING), key=order_key)]
 
 
 def _cancel(run: FlowRun) -> Steps[bool]:
+    """Cancel a run unless it has started since it was listed, which for a long submission is minutes ago.
+
+    What remains is the time between two requests; Prefect has no cancellation that a started run refuses.
+    """
     try:
+        answer = yield from ask(_calls.read_run(run.id), PATIENCE)
+        current: dict[str, object] = answer.body.get("state") or {}
+        if current.get("type") != "SCHEDULED":
+            return False
         answer = yield from ask(_calls.cancel(run.id, uuid4()), PATIENCE)
     except RequestFailed as error:
         if error.status == 404:

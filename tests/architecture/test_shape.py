@@ -28,7 +28,7 @@ LAYERS = [
     ["_drive"],
     ["api"],
     ["hooks"],
-    ["runner"],
+    ["runner", "after_cancellation"],
     ["testing", "embedded"],
     ["__init__"],
     ["cli"],

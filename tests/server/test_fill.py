@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 from itertools import pairwise
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pendulum
 import pytest
@@ -13,6 +13,7 @@ from ordered_queue import PARKED_TAG, fill_free_slots_sync, park_sync, parked_ti
 from ordered_queue._drive import drive_sync
 from ordered_queue._steps.fill import MOST_PROMOTIONS, Filled, fill
 from tests.interruption import counting_requests
+from tests.server.deployed import wait_until
 
 TIMEOUT = timedelta(minutes=30)
 
@@ -170,14 +171,29 @@ def test_a_fill_makes_few_requests_whatever_waits(deploy, client, waiting):
 
 
 def test_a_run_that_nobody_takes_stops_counting_after_a_while_and_is_told_of(deploy, client):
-    queue = deploy(limit=1)
-    queue.park(2)
+    queue = deploy(limit=2)
+    runs = queue.park(9)
+    # A poller asks for runs of the deployment, and takes none: it is paused, or they are on another work queue.
+    client.request("POST", "/deployments/get_scheduled_flow_runs", json={"deployment_ids": [str(queue.id)]})
+    wait_until(lambda: client.read_deployment(queue.id).status.value == "READY", what="the deployment to be READY")
+    filled = Filled()
+
+    for _ in range(3):
+        drive_sync(client, fill(queue.id, None, timedelta(0), filled))
+
+    assert filled.promoted == [run.flow_run_id for run in runs[2:4]]
+    assert "has not been taken for 0 min" in filled.notes[0]
+
+
+def test_nothing_is_promoted_past_runs_that_nobody_polls_for(deploy, client):
+    queue = deploy(limit=2)
+    queue.park(5)
     filled = Filled()
 
     drive_sync(client, fill(queue.id, None, timedelta(0), filled))
 
-    assert len(filled.promoted) == 1
-    assert "has not been taken" in filled.notes[0]
+    assert filled.promoted == []
+    assert "It still counts as occupying a slot" in filled.notes[0]
 
 
 def test_a_deployment_that_turned_to_cancel_new_is_left_alone_and_told_of(deploy, client):
@@ -219,8 +235,14 @@ def test_a_copy_made_in_the_ui_is_an_outsider_that_happens_to_carry_the_tag(depl
     queue.finish(runs[0])
 
     assert fill_free_slots_sync(client, queue.id) == 0
-    client.request("POST", f"/flow_runs/{copy}/set_state", json={"state": {"type": "CANCELLING"}})
+    outsider = queue.create_outsider()
+    queue.start(outsider)
+    assert queue.set_state(UUID(copy), "PENDING") == "REJECT"
+    queue.finish(outsider)
+
     assert fill_free_slots_sync(client, queue.id) == 1
+    assert queue.state_of(runs[1]) == "Late"
+    assert queue.state_of(UUID(copy)) == "AwaitingConcurrencySlot"
 
 
 @pytest.mark.parametrize("version", ["0.0.1", "99.0.0"])

@@ -107,6 +107,14 @@ def test_the_order_is_bounced_first_then_parked_then_by_id():
     assert sorted([last, twin, second, third, first], key=order_key) == [first, second, third, twin, last]
 
 
+def test_a_bounced_copy_that_was_never_parked_stands_where_a_submission_of_its_moment_stands():
+    copied = NOW + 5 * MILLISECOND
+    copy = bounced(9, parked_at=0).model_copy(update={"created": copied, "expected_start_time": copied})
+    before, after = parked(1, position=4), parked(2, position=6)
+
+    assert sorted([after, copy, before], key=order_key) == [before, copy, after]
+
+
 def test_the_order_refuses_a_naive_time():
     naive = datetime(2026, 3, 1)  # noqa: DTZ001  # naive on purpose
     run = a_run().model_copy(update={"next_scheduled_start_time": naive})
