@@ -1,4 +1,4 @@
-"""What every test stands on: nothing of the caller's settings, a real server for the session, a deployment for each test."""
+"""What every test stands on: none of the caller's settings, a real server for the session, a deployment a test."""
 
 import os
 import tempfile
