@@ -10,7 +10,7 @@ demo: $(VENV)/.installed
 	$(BIN)/python -m demo
 
 test: lint $(OLDEST)/.installed
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile $(ARGS)
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .
