@@ -17,6 +17,7 @@ from ordered_queue.ordering import PARK_DELAY, PARKED_TAG, parked_time
 from ordered_queue.promotion import limit_of, runs_to_promote
 from ordered_queue.runner import serve
 from ordered_queue.runs import ParkedRun, QueueSwept, RunRequest
+from ordered_queue.watcher import watch
 
 __all__ = [
     "PARKED_TAG",
@@ -47,4 +48,5 @@ __all__ = [
     "serve",
     "sweep",
     "sweep_sync",
+    "watch",
 ]

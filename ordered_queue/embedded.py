@@ -41,7 +41,7 @@ class EmbeddedServer:
 
 @contextmanager
 def prefect_server(
-    home: Path, *, python: str = sys.executable, settings: Mapping[str, str] | None = None
+    home: Path, *, python: str = sys.executable, settings: Mapping[str, str] | None = None, port: int | None = None
 ) -> Generator[EmbeddedServer, None, None]:
     """Start a server and wait until it answers; stop it at the end.
 
@@ -49,12 +49,14 @@ def prefect_server(
         home: an existing folder that the server may fill; it becomes ``PREFECT_HOME``.
         python: the interpreter whose Prefect is to be served.
         settings: more environment variables for the server and for its users.
+        port: where to listen; a free one if None. With the home and the port of one that was stopped, it is that server
+            again.
 
     Raises:
         RuntimeError: it did not start; the message ends with its log.
     """
     home = home.resolve()
-    port = free_port()
+    port = port or free_port()
     api_url = f"http://127.0.0.1:{port}/api"
     env = clean_environment(home, settings or {})
     command = [python, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)]

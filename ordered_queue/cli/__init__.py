@@ -19,6 +19,7 @@ from ordered_queue.cli.park import park
 from ordered_queue.cli.project import init
 from ordered_queue.cli.queue import cancel, sweep, unpark
 from ordered_queue.cli.terminal import say
+from ordered_queue.cli.watch import watch
 from ordered_queue.errors import OrderedQueueError
 
 INTERRUPTED = 130
@@ -31,7 +32,7 @@ app = App(
     version=__version__,
     suppress_keyboard_interrupt=False,
 )
-for _command in (park, ls, sweep, cancel, unpark, init):
+for _command in (park, ls, sweep, cancel, unpark, watch, init):
     app.command(_command)
 
 

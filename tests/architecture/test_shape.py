@@ -28,7 +28,7 @@ LAYERS = [
     ["_drive"],
     ["api"],
     ["hooks"],
-    ["runner", "after_cancellation"],
+    ["runner", "after_cancellation", "watcher"],
     ["testing", "embedded"],
     ["__init__"],
     ["cli"],
