@@ -24,6 +24,7 @@ from prefect.client.orchestration import get_client  # noqa: E402
 from prefect.settings import PREFECT_API_URL, temporary_settings  # noqa: E402
 
 from ordered_queue.embedded import prefect_server  # noqa: E402
+from tests.postgresql import postgresql  # noqa: E402
 from tests.server.deployed import Deployed  # noqa: E402
 
 ROOT = Path(__file__).parent.parent
@@ -35,13 +36,33 @@ def anyio_backend():
     return "asyncio"
 
 
+DATABASES = ["sqlite", "postgresql"]
+
+on_both_databases = pytest.mark.parametrize("server", DATABASES, indirect=True)
+"""For a test or a module: its server stands on SQLite once, on PostgreSQL once."""
+
+
 @pytest.fixture(scope="session")
-def server(tmp_path_factory):
-    """A server on SQLite. It takes some seconds to start, so all tests share it."""
-    with (
-        prefect_server(tmp_path_factory.mktemp("prefect")) as started,
-        temporary_settings(updates={PREFECT_API_URL: started.api_url}),
-    ):
+def sqlite_server(tmp_path_factory):
+    """A Prefect server on SQLite. It takes some seconds to start, so all tests share it."""
+    with prefect_server(tmp_path_factory.mktemp("prefect")) as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def postgresql_server(tmp_path_factory):
+    """A Prefect server on PostgreSQL."""
+    with postgresql() as url:
+        settings = {"PREFECT_API_DATABASE_CONNECTION_URL": url}
+        with prefect_server(tmp_path_factory.mktemp("prefect-pg"), settings=settings) as started:
+            yield started
+
+
+@pytest.fixture(scope="module")
+def server(request):
+    """The server of the test: on SQLite, unless the test says otherwise."""
+    started = request.getfixturevalue(f"{getattr(request, 'param', 'sqlite')}_server")
+    with temporary_settings(updates={PREFECT_API_URL: started.api_url}):
         yield started
 
 

@@ -12,8 +12,11 @@ import ordered_queue.promotion
 from ordered_queue import PARKED_TAG, fill_free_slots_sync, park_sync, parked_time, sweep_sync
 from ordered_queue._drive import drive_sync
 from ordered_queue._steps.fill import MOST_PROMOTIONS, Filled, fill
+from tests.conftest import on_both_databases
 from tests.interruption import counting_requests
 from tests.server.deployed import wait_until
+
+pytestmark = on_both_databases
 
 TIMEOUT = timedelta(minutes=30)
 

