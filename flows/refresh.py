@@ -84,10 +84,10 @@ def fill(client: SyncPrefectClient, this_run: FlowRun, queues: set[UUID | None])
         for deployment_id in {None} if None in queues else queues:
             for queue in sweep_sync(client, deployment_id):
                 logger.info(
-                    "Queue of deployment %s: %d run(s) promoted. %s",
+                    "Queue of deployment %s: %d run(s) promoted.%s",
                     queue.deployment_id,
                     queue.promoted,
-                    queue.problem or "",
+                    f" {queue.problem}" if queue.problem else "",
                 )
                 swept.append(queue)
         queues = newly_dropped(client, this_run)

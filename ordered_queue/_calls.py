@@ -13,7 +13,7 @@ from typing import Any, Literal
 from urllib.parse import quote
 from uuid import UUID
 
-from ordered_queue.ordering import PARKED_TAG, PROMOTED_STATE, RETRY_STATE
+from ordered_queue.ordering import BOUNCED_STATE, PARKED_TAG, PROMOTED_STATE, RETRY_STATE
 
 PAGE = 200
 """The most runs that one answer holds. Source: Prefect answers 422 to a larger limit."""
@@ -23,6 +23,10 @@ CHUNK = 100
 
 PROMOTED_MESSAGE = "Promoted by ordered_queue: its slot is free, a runner or worker will take it."
 """How users' alerts tell a promoted run from one that is late in earnest: its beginning is part of the interface."""
+
+
+UNPARKED_MESSAGE = "Handed back to Prefect by ordered-queue unpark."
+"""No such beginning: nobody of ours looks after this run any more, so an alert should tell of it."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +103,7 @@ def _runs(what: str, deployment_id: UUID, flow_runs: dict[str, Any], sort: str, 
 
 
 def waiting_runs(deployment_id: UUID, now: datetime, limit: int, offset: int = 0) -> Call:
-    """The head of the queue: tagged runs scheduled after `now`, the earliest first."""
+    """The head of the queue: tagged runs scheduled at or after `now`, the earliest first."""
     return _runs(
         "Reading the waiting runs",
         deployment_id,
@@ -110,12 +114,15 @@ def waiting_runs(deployment_id: UUID, now: datetime, limit: int, offset: int = 0
     )
 
 
-def due_runs(deployment_id: UUID, now: datetime, offset: int = 0) -> Call:
-    """Runs scheduled at or before `now`, tagged or not: a poller is about to take them."""
+def due_runs(deployment_id: UUID, now: datetime, offset: int = 0, after: datetime | None = None) -> Call:
+    """Runs scheduled at or before `now` (and at or after `after`), tagged or not: a poller is about to take them."""
+    times = {"before_": now.isoformat()}
+    if after is not None:
+        times["after_"] = after.isoformat()
     return _runs(
         "Reading the due runs",
         deployment_id,
-        {"next_scheduled_start_time": {"before_": now.isoformat()}},
+        {"next_scheduled_start_time": times},
         "NEXT_SCHEDULED_START_TIME_ASC",
         PAGE,
         offset,
@@ -130,6 +137,18 @@ def active_runs(deployment_id: UUID, offset: int = 0) -> Call:
         "name": {"any_": [RETRY_STATE]},
     }
     return _runs("Reading the active runs", deployment_id, {"state": state}, "ID_DESC", PAGE, offset)
+
+
+def bounced_runs(deployment_id: UUID, offset: int = 0) -> Call:
+    """Runs that Prefect sent back to wait for a slot, tagged or not, in the order in which they were first due."""
+    return _runs(
+        "Reading the bounced runs",
+        deployment_id,
+        {"state": {"name": {"any_": [BOUNCED_STATE]}}},
+        "EXPECTED_START_TIME_ASC",
+        PAGE,
+        offset,
+    )
 
 
 def queue_tail(deployment_id: UUID, before: datetime) -> Call:
@@ -168,14 +187,14 @@ def runs_by_key(deployment_id: UUID, keys: Sequence[str]) -> Call:
     )
 
 
-def promote(flow_run_id: UUID, when: datetime, transition_id: UUID) -> Call:
+def promote(flow_run_id: UUID, when: datetime, transition_id: UUID, message: str = PROMOTED_MESSAGE) -> Call:
     """The atomic step: the server refuses it unless the run is SCHEDULED and not yet Late.
 
     Source: rule ``EnsureOnlyScheduledFlowsMarkedLate``, which runs while the run's row is locked. The transition
     id makes a repeated request answer with the state that the first one wrote.
     """
     details = {"scheduled_time": when.isoformat(), "transition_id": str(transition_id)}
-    state = {"type": "SCHEDULED", "name": PROMOTED_STATE, "message": PROMOTED_MESSAGE, "state_details": details}
+    state = {"type": "SCHEDULED", "name": PROMOTED_STATE, "message": message, "state_details": details}
     return _set_state("Promoting", flow_run_id, state)
 
 

@@ -94,8 +94,8 @@ async def park(
         whole
             before a run is created. A one-shot iterator is read in chunks of 100 as it is parked, and never held in
             memory.
-        submission_key: repeating a call with the same key adds nothing twice and parks what is missing. None makes
-        one up.
+        submission_key: repeating a call with the same key adds nothing twice and parks what is missing. It is for one
+            submission, for ever; another list takes another key. None makes one up.
         client: Prefect's client; None opens one.
         on_parked: called with the runs of each chunk once they are parked, in order; to show progress, say.
 
@@ -105,7 +105,7 @@ async def park(
     Raises:
         DeploymentNotFound: with the nearest names.
         DeploymentRefused: its collision strategy is CANCEL_NEW.
-        InvalidRun: which row is wrong, and why.
+        InvalidRun: which row is wrong, and why; also one whose key another run has, with other parameters.
         SubmissionIncomplete: how long a prefix is parked, and the key to park the rest with.
         InvalidSetting, RequestFailed, ServerTooOld: nothing was parked.
     """
@@ -132,8 +132,8 @@ def park_sync(
         whole
             before a run is created. A one-shot iterator is read in chunks of 100 as it is parked, and never held in
             memory.
-        submission_key: repeating a call with the same key adds nothing twice and parks what is missing. None makes
-        one up.
+        submission_key: repeating a call with the same key adds nothing twice and parks what is missing. It is for one
+            submission, for ever; another list takes another key. None makes one up.
         client: Prefect's client; None opens one.
         on_parked: called with the runs of each chunk once they are parked, in order; to show progress, say.
 
@@ -143,7 +143,7 @@ def park_sync(
     Raises:
         DeploymentNotFound: with the nearest names.
         DeploymentRefused: its collision strategy is CANCEL_NEW.
-        InvalidRun: which row is wrong, and why.
+        InvalidRun: which row is wrong, and why; also one whose key another run has, with other parameters.
         SubmissionIncomplete: how long a prefix is parked, and the key to park the rest with.
         InvalidSetting, RequestFailed, ServerTooOld: nothing was parked.
     """

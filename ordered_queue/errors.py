@@ -18,8 +18,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 
+def parked_before(count: int) -> str:
+    """What is parked of a submission that stopped at a bad row."""
+    if count == 0:
+        return "Nothing was parked."
+    return "The run before it is parked." if count == 1 else f"The {count} runs before it are parked."
+
+
+def parked_prefix(count: int) -> str:
+    """What is parked of a submission that could not be finished; a sentence that goes on."""
+    if count == 0:
+        return "No run is parked for certain"
+    return f"The first {'run is' if count == 1 else f'{count} runs are'} parked, the rest is not"
+
+
 class OrderedQueueError(Exception):
     """Base class of all errors that ordered_queue raises."""
+
+
+RESUBMIT = "Correct the row and submit again with the same submission key."
 
 
 class InvalidRun(OrderedQueueError, ValueError):
@@ -30,17 +47,16 @@ class InvalidRun(OrderedQueueError, ValueError):
         reason: what is wrong with it.
         parked_count: how many runs before it are parked (0 unless the submission
             came from a one-shot iterator, which is parked as it is read).
+        advice: what to do about it; empty where the reason says so.
     """
 
-    def __init__(self, position: int, reason: str, parked_count: int = 0) -> None:
+    def __init__(self, position: int, reason: str, parked_count: int = 0, advice: str = RESUBMIT) -> None:
         self.position = position
         self.reason = reason
         self.parked_count = parked_count
-        done = "Nothing was parked." if parked_count == 0 else f"The {parked_count} runs before it are parked."
-        super().__init__(
-            f"Run {position} of the submission is not valid: {reason} {done} Correct the row and "
-            "submit again with the same submission key."
-        )
+        self.advice = advice
+        done = parked_before(parked_count)
+        super().__init__(f"Run {position} of the submission is not valid: {reason} {done} {advice}".rstrip())
 
 
 class DeploymentNotFound(OrderedQueueError, LookupError):
@@ -88,8 +104,8 @@ class SubmissionIncomplete(OrderedQueueError):
         self.submission_key = submission_key
         self.cause = cause
         super().__init__(
-            f"The first {parked_count} runs are parked, the rest is not: {cause}. Submit the same runs again "
-            f"with submission_key={submission_key!r}; nothing will be parked twice."
+            f"{parked_prefix(parked_count)}: {cause}. Submit the same runs again with "
+            f"submission_key={submission_key!r}; nothing will be parked twice."
         )
 
 

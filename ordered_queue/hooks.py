@@ -8,6 +8,7 @@ Nothing here raises into a flow or changes its result, and nothing adds more tha
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
@@ -19,6 +20,7 @@ from uuid import UUID
 from prefect import Flow, State
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.objects import FlowRun
+from prefect.context import FlowRunContext
 
 from ordered_queue._drive import drive_sync
 from ordered_queue._reports import log_failure, report_fill
@@ -102,10 +104,24 @@ def _hand_over() -> int:
     from prefect.runtime import deployment
     from prefect.runtime import flow_run as this_run
 
-    deployment_id, root_run_id = deployment.id, this_run.root_flow_run_id
-    if deployment_id is None or root_run_id is None:
+    deployment_id = deployment.id
+    if deployment_id is None:
         return 0
-    return _fill(UUID(str(deployment_id)), UUID(str(root_run_id)))
+    run_id = _run_that_holds_the_slot() or this_run.root_flow_run_id
+    return 0 if run_id is None else _fill(UUID(str(deployment_id)), UUID(str(run_id)))
+
+
+def _run_that_holds_the_slot() -> UUID | str | None:
+    """The deployment's run that we are in, where it is known without asking the server.
+
+    Not simply the root: a run that another flow started with ``run_deployment`` has that one as its root, which holds a
+    slot of another deployment, or none.
+    """
+    context = FlowRunContext.get()
+    if context is not None and context.flow_run is not None and context.flow_run.deployment_id is not None:
+        return context.flow_run.id
+    # Set by runners and workers for the process of a deployment's run; its subflows and tasks inherit it.
+    return os.environ.get("PREFECT__FLOW_RUN_ID")
 
 
 def _fill(deployment_id: UUID, exclude_flow_run_id: UUID | None) -> int:

@@ -53,4 +53,6 @@ async def recover(deployment_ids: list[UUID]) -> None:
     async with get_client() as client:
         swept = [queue for deployment_id in deployment_ids for queue in await sweep(client, deployment_id)]
     promoted = sum(queue.promoted for queue in swept)
-    logger.info("Start-up recovery: %d run(s) promoted in %d queue(s).", promoted, len(swept))
+    failed = sum(queue.problem is not None for queue in swept)
+    ending = f", {failed} could not be filled" if failed else ""
+    logger.info("Start-up recovery: %d run(s) promoted in %d queue(s)%s.", promoted, len(swept), ending)

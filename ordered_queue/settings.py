@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Annotated
+from typing import Annotated, cast
 
 from prefect.settings.base import PrefectBaseSettings, build_settings_config
-from pydantic import Field, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
 
 from ordered_queue.errors import InvalidSetting
 
@@ -14,7 +16,7 @@ from ordered_queue.errors import InvalidSetting
 class OrderedQueueSettings(PrefectBaseSettings):
     """Settings of the queue; each is read from ``PREFECT_INTEGRATIONS_ORDERED_QUEUE_<NAME>``.
 
-    A duration reads ``P7D``, ``PT30M`` or ``00:30:00`` (hours:minutes:seconds).
+    A duration reads ``P7D``, ``PT30M`` or ``00:30:00`` (hours:minutes:seconds). A text that is but a number does not.
     """
 
     model_config = build_settings_config(("integrations", "ordered_queue"))
@@ -51,10 +53,26 @@ def load_settings() -> OrderedQueueSettings:
     try:
         return OrderedQueueSettings()  # pyright: ignore[reportCallIssue]  # pydantic fills the fields in from outside
     except ValidationError as error:
-        problems = [
-            f"{'.'.join(str(part) for part in problem['loc'])} "
-            f"(PREFECT_INTEGRATIONS_ORDERED_QUEUE_{'_'.join(str(part) for part in problem['loc']).upper()}) is "
-            f"{problem['input']!r}: {problem['msg']}"
-            for problem in error.errors()
-        ]
-        raise InvalidSetting("; ".join(problems)) from error
+        raise InvalidSetting(" ".join(map(_told, error.errors()))) from error
+
+
+def _told(problem: ErrorDetails) -> str:
+    """A problem as whoever set the setting needs it; pydantic's own words are about timedeltas."""
+    name = ".".join(str(part) for part in problem["loc"])
+    field = OrderedQueueSettings.model_fields.get(name)
+    wanted = problem["msg"] if field is None else f"it must be a duration such as PT30M or 00:30:00, {_bounds(field)}"
+    given = problem["input"]
+    shown = _iso(given) if isinstance(given, timedelta) else repr(given)
+    return f"{name} (PREFECT_INTEGRATIONS_ORDERED_QUEUE_{name.upper().replace('.', '_')}) is {shown}; {wanted}."
+
+
+def _bounds(field: FieldInfo) -> str:
+    lowest, highest = (
+        next(value for bound in field.metadata if (value := getattr(bound, kind, None)) is not None)
+        for kind in ("ge", "le")
+    )
+    return f"from {_iso(lowest)} to {_iso(highest)}"
+
+
+def _iso(duration: object) -> str:
+    return TypeAdapter(timedelta).dump_python(cast("timedelta", duration), mode="json")

@@ -2,6 +2,7 @@
 
 import os
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 # Before Prefect is imported, which reads its settings once.
@@ -21,6 +22,7 @@ os.environ.update(
 # After the environment is clean.
 import pytest  # noqa: E402
 from prefect.client.orchestration import get_client  # noqa: E402
+from prefect.exceptions import PrefectHTTPStatusError  # noqa: E402
 from prefect.settings import PREFECT_API_URL, temporary_settings  # noqa: E402
 
 from ordered_queue.embedded import prefect_server  # noqa: E402
@@ -78,9 +80,14 @@ def client(server):
 
 @pytest.fixture
 def deploy(client):
-    """Make a deployment of a flow of its own, with a limit."""
+    """Make a deployment of a flow of its own, with a limit. It goes with the test: a sweep looks at every queue."""
+    made: list[Deployed] = []
 
     def make(limit: int | None = 1, **fields) -> Deployed:
-        return Deployed.create(client, limit, **fields)
+        made.append(Deployed.create(client, limit, **fields))
+        return made[-1]
 
-    return make
+    yield make
+    for deployed in made:
+        with suppress(PrefectHTTPStatusError):  # the test itself may have deleted it
+            client.request("DELETE", f"/deployments/{deployed.id}")

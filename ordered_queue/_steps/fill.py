@@ -16,22 +16,21 @@ Two promoters:
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from itertools import islice
 from typing import cast
 from uuid import UUID, uuid4
 
-from prefect.client.schemas.objects import DeploymentStatus, FlowRun
-from prefect.client.schemas.responses import DeploymentResponse
+from prefect.client.schemas.objects import FlowRun
 
-from ordered_queue import _calls, counting, promotion
-from ordered_queue._calls import Call
-from ordered_queue._steps.effects import Patience, Sleep, Steps, ask, ask_for_runs, malformed, read_deployment
+from ordered_queue import _calls, promotion
+from ordered_queue._calls import PROMOTED_MESSAGE
+from ordered_queue._steps.effects import Patience, Sleep, Steps, ask, malformed
+from ordered_queue._steps.observe import MOST_PAGES, observe
 from ordered_queue._steps.server import require_server_for
-from ordered_queue.errors import OrderedQueueError, RequestFailed
-from ordered_queue.ordering import is_bounced, standing
+from ordered_queue._steps.set_aside import without_set_aside
+from ordered_queue.errors import RequestFailed
+from ordered_queue.ordering import standing
 from ordered_queue.runs import QueueSnapshot, Standing
 from ordered_queue.submission import is_cancel_new
 
@@ -41,9 +40,6 @@ The next fill goes on."""
 
 MOST_PASSES = 20
 """How often one fill reads and decides. Each pass but the last was overtaken by somebody else's progress."""
-
-MOST_PAGES = 5
-"""How many pages of one kind a pass reads: 1,000 runs."""
 
 FILL_SECONDS = 8.0
 """What one fill may take, retries included; with what surrounds it, under the 10 s promised to a flow's end."""
@@ -93,20 +89,7 @@ def fill(
         snapshot = yield from observe(deployment_id, patience)
         if snapshot is None:
             return
-        if is_cancel_new(snapshot.deployment):
-            filled.notes.append(
-                "its collision strategy is CANCEL_NEW, which would cancel a promoted run that finds no slot: "
-                "nothing is promoted until it is deployed with ENQUEUE"
-            )
-            return
-        limit = promotion.limit_of(snapshot.deployment)
-        counted = yield from _without_set_aside(
-            snapshot, limit, exclude_flow_run_id, promoted_timeout, patience, filled
-        )
-        if limit is not None and not snapshot.occupied_is_whole:
-            return  # At least 1,000 runs occupy slots. A count that is too low would break the limit.
-        room = MOST_PROMOTIONS - len(filled.promoted)
-        chosen = promotion.runs_to_promote(counted, limit, snapshot.now, exclude_flow_run_id)[:room]
+        chosen = yield from _choose(snapshot, exclude_flow_run_id, promoted_timeout, patience, filled)
         if not chosen:
             return
         yield from require_server_for(chosen, patience)
@@ -117,108 +100,31 @@ def fill(
             return
 
 
-def observe(deployment_id: UUID, patience: Patience) -> Steps[QueueSnapshot | None]:
-    """Read what the decision needs; None if nothing waits or no slot can be free."""
-    deployment, answer = yield from read_deployment(_calls.read_deployment(deployment_id), patience)
-    now = answer.now
-    limit = promotion.limit_of(deployment)
-    if limit == 0:
-        return None
-    head, head_is_whole = yield from _read_head(deployment_id, now, limit, patience)
-    if not any(standing(run, now) is Standing.WAITING for run in head):
-        return None
-    due: list[FlowRun] = []
-    active: list[FlowRun] = []
-    is_whole = True
-    if limit is not None:
-        due, due_is_whole = yield from _pages(lambda offset: _calls.due_runs(deployment_id, now, offset), patience)
-        active, active_is_whole = yield from _pages(lambda offset: _calls.active_runs(deployment_id, offset), patience)
-        is_whole = due_is_whole and active_is_whole
-    return QueueSnapshot(deployment, now, (*head, *due, *active), head_is_whole, is_whole)
-
-
-def _read_head(
-    deployment_id: UUID, now: datetime, limit: int | None, patience: Patience
-) -> Steps[tuple[list[FlowRun], bool]]:
-    """Read from the head until the waiting runs suffice, and whether that was all of them.
-
-    One page of about the limit nearly always does. More are read while it holds mostly runs that do not wait (a
-    schedule's, on a deployment that carries the tag itself) or nothing but bounced ones: those are ordered by another
-    time than the page is, so all of them must be seen.
-    """
-    wanted = promotion_page(limit)
-    head: list[FlowRun] = []
-    for _ in range(MOST_PAGES):
-        page = yield from ask_for_runs(_calls.waiting_runs(deployment_id, now, wanted, len(head)), patience)
-        head += page
-        if len(page) < wanted:
-            return head, True
-        waiting = [run for run in head if standing(run, now) is Standing.WAITING]
-        enough = limit is None or len(waiting) >= limit
-        if enough and not all(is_bounced(run) for run in waiting):
-            return head, False
-        wanted = _calls.PAGE
-    return head, False
-
-
-def promotion_page(limit: int | None) -> int:
-    """How many runs to read from the head of the queue: about as many as the limit."""
-    return _calls.PAGE if limit is None else min(limit + 5, _calls.PAGE)
-
-
-def _pages(call_at: Callable[[int], Call], patience: Patience) -> Steps[tuple[list[FlowRun], bool]]:
-    """Read pages until one is not full, and whether that was all."""
-    runs: list[FlowRun] = []
-    for _ in range(MOST_PAGES):
-        page = yield from ask_for_runs(call_at(len(runs)), patience)
-        runs += page
-        if len(page) < _calls.PAGE:
-            return runs, True
-    return runs, False
-
-
-def _without_set_aside(
+def _choose(
     snapshot: QueueSnapshot,
-    limit: int | None,
     exclude_flow_run_id: UUID | None,
     promoted_timeout: timedelta,
     patience: Patience,
     filled: Filled,
 ) -> Steps[list[FlowRun]]:
-    """The runs of the snapshot without those that stop counting (see ``counting``), each of which is noted."""
-    untaken = counting.not_taken(snapshot.runs, snapshot.now, promoted_timeout)
-    is_polled = snapshot.deployment.status == DeploymentStatus.READY
-    aside = dict(islice(untaken.items(), (limit or 0) if is_polled else 0))
-    notes = [
-        f"flow run {run_id} is due and has not been taken for {_minutes(age)}: is anybody polling its work queue? It "
-        f"{'no longer' if run_id in aside else 'still'} counts as occupying a slot"
-        for run_id, age in untaken.items()
-    ]
-    if limit is not None and _zombies(snapshot, snapshot.deployment, exclude_flow_run_id):
-        # The counter was read before the runs; only one read after them can tell a zombie from a run just started.
-        deployment, _ = yield from read_deployment(_calls.read_deployment(snapshot.deployment.id), patience)
-        found = _zombies(snapshot, deployment, exclude_flow_run_id)
-        aside |= found
-        notes += [
-            f"flow run {run_id} has been in its state for {_minutes(age)} and its slot's lease has lapsed: its "
-            "process is most likely gone. It no longer counts as occupying a slot; cancel it or set it to Crashed"
-            for run_id, age in found.items()
-        ]
-    filled.notes += [note for note in notes if note not in filled.notes]
-    return [run for run in snapshot.runs if run.id not in aside]
-
-
-def _zombies(
-    snapshot: QueueSnapshot, deployment: DeploymentResponse, exclude_flow_run_id: UUID | None
-) -> dict[UUID, timedelta]:
-    concurrency_limit = deployment.global_concurrency_limit
-    if concurrency_limit is None:
-        return {}
-    return counting.zombies(snapshot.runs, snapshot.now, concurrency_limit.active_slots, exclude_flow_run_id)
-
-
-def _minutes(age: timedelta) -> str:
-    return f"{age.total_seconds() / 60:.0f} min"
+    """The runs to promote now, earliest first, as many as this fill may still promote."""
+    if is_cancel_new(snapshot.deployment):
+        filled.notes.append(
+            "its collision strategy is CANCEL_NEW, which would cancel a promoted run that finds no slot: nothing is "
+            "promoted until it is deployed with ENQUEUE"
+        )
+        return []
+    limit = promotion.limit_of(snapshot.deployment)
+    if limit is not None and not snapshot.occupied_is_whole:
+        # A count that is too low would break the limit.
+        most = MOST_PAGES * _calls.PAGE
+        filled.notes.append(f"more than {most} of its runs are due or active: nothing is promoted")
+        return []
+    counted = yield from without_set_aside(
+        snapshot, limit, exclude_flow_run_id, promoted_timeout, patience, filled.notes
+    )
+    room = MOST_PROMOTIONS - len(filled.promoted)
+    return promotion.runs_to_promote(counted, limit, snapshot.now, exclude_flow_run_id)[:room]
 
 
 def _promote_in_order(chosen: list[FlowRun], now: datetime, patience: Patience, filled: Filled) -> Steps[bool]:
@@ -231,14 +137,14 @@ def _promote_in_order(chosen: list[FlowRun], now: datetime, patience: Patience, 
     return False
 
 
-def promote(flow_run_id: UUID, when: datetime, patience: Patience) -> Steps[bool]:
-    """Move a run's scheduled time to `when`, if it still waits.
+def promote(flow_run_id: UUID, when: datetime, patience: Patience, message: str = PROMOTED_MESSAGE) -> Steps[bool]:
+    """Move a run's scheduled time to `when`, if it still waits; its state gets the message.
 
     Returns:
         whether it was this call that did it. False: it moved on (promoted, started, cancelled or deleted).
     """
     transition_id = uuid4()
-    call = _calls.promote(flow_run_id, when, transition_id)
+    call = _calls.promote(flow_run_id, when, transition_id, message)
     try:
         answer = yield from ask(call, patience)
     except RequestFailed as error:
@@ -255,6 +161,6 @@ def promote(flow_run_id: UUID, when: datetime, patience: Patience) -> Steps[bool
         raise malformed(call, answer, error) from error
 
 
-def problem_of(error: OrderedQueueError) -> str:
+def problem_of(error: Exception) -> str:
     """The error in the words of a log line."""
     return str(error).rstrip(".")

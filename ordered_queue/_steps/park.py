@@ -31,7 +31,7 @@ from ordered_queue._steps.effects import Patience, Sleep, Steps, T, ask_for_runs
 from ordered_queue._steps.fill import Filled, fill, problem_of
 from ordered_queue._steps.server import require_server
 from ordered_queue.errors import InvalidRun, OrderedQueueError, RequestFailed, SubmissionIncomplete
-from ordered_queue.ordering import PARK_DELAY, PARKED_TAG, submission_base
+from ordered_queue.ordering import PARK_DELAY, PARKED_TAG, SPACING, submission_base
 from ordered_queue.runs import ParkedRun
 from ordered_queue.submission import PreparedRun, Preparer, refuse_unsuitable
 
@@ -94,10 +94,7 @@ def park(submission: Submission, parking: Parking) -> Steps[None]:
     refuse_unsuitable(deployment)
     yield from require_server(PATIENCE)
     parking.notes += _notes(deployment)
-    if iter(submission.runs) is not submission.runs:
-        check = Preparer(deployment, submission.key, submission.version)
-        for position, row in enumerate(submission.runs):
-            check.prepare(row, position)
+    checked_count = _check_whole(submission, deployment)
     rows = iter(submission.runs)
     preparer = Preparer(deployment, submission.key, submission.version)
     base: datetime | None = None
@@ -115,6 +112,8 @@ def park(submission: Submission, parking: Parking) -> Steps[None]:
             base = yield from _told(_base(deployment, moment.now, submission), submission, parking)
         parked = yield from _park_all(deployment, chunk.runs, known, base, submission, parking)
         parking.parked += parked
+        # Another process may be parking the same submission, from a base of its own: stand behind what it parked.
+        base = max(base, *(run.parked_time - PARK_DELAY - run.position * SPACING for run in parked))
         submission.on_parked(parked)
         following = _Chunk([], chunk.bad) if chunk.bad else _next_chunk(rows, preparer, len(parking.parked))
         moment = yield Sleep(0)
@@ -122,8 +121,39 @@ def park(submission: Submission, parking: Parking) -> Steps[None]:
             yield from _fill_quietly(deployment.id, submission.promoted_timeout, parking)
             filled_at = moment.elapsed_seconds
         chunk = following
+    if chunk.bad is None:
+        _require_all_of_them(checked_count, len(parking.parked), submission.key)
     if chunk.bad is not None:
         raise _stopped(chunk.bad, len(parking.parked), submission.key) from chunk.bad
+
+
+def _check_whole(submission: Submission, deployment: DeploymentResponse) -> int:
+    """Check every row before anything is created, unless they come from a one-shot iterator; how many there are.
+
+    Raises:
+        InvalidRun: the first bad row.
+    """
+    if iter(submission.runs) is submission.runs:
+        return 0
+    preparer = Preparer(deployment, submission.key, submission.version)
+    count = 0
+    for count, row in enumerate(submission.runs, start=1):
+        preparer.prepare(row, count - 1)
+    return count
+
+
+def _require_all_of_them(checked_count: int, parked_count: int, submission_key: str) -> None:
+    """Raise if fewer runs came to be parked than were checked.
+
+    Raises:
+        SubmissionIncomplete: what was given looks as if it could be iterated twice, and cannot.
+    """
+    if parked_count < checked_count:
+        cause = (
+            f"{checked_count} runs were checked, and only {parked_count} came when they were asked for again. What was "
+            "given can be iterated only once, like a generator in a wrapper: pass a list, or iter() of it"
+        )
+        raise SubmissionIncomplete(parked_count, submission_key, cause)
 
 
 def _patience(submission: Submission) -> Patience:
@@ -201,7 +231,7 @@ def _next_chunk(rows: Iterator[object], preparer: Preparer, start: int) -> _Chun
 def _stopped(bad: Exception, parked_count: int, submission_key: str) -> OrderedQueueError:
     """The error for a submission that stopped at a bad row or in the caller's own iterator."""
     if isinstance(bad, InvalidRun):
-        return InvalidRun(bad.position, bad.reason, parked_count)
+        return InvalidRun(bad.position, bad.reason, parked_count, bad.advice)
     cause = f"the iterator of runs raised {type(bad).__name__}: {bad}"
     return SubmissionIncomplete(parked_count, submission_key, cause)
 

@@ -115,7 +115,7 @@ def unpark(deployment: str | UUID | DeploymentResponse, unparked: list[UUID]) ->
     waiting = [run for run in not_started if standing(run, answer.now) is Standing.WAITING]
     times = promotion.promotion_times(answer.now, len(waiting))
     for run, when in zip(waiting, times, strict=True):
-        yield from promote(run.id, when, PATIENCE)
+        yield from promote(run.id, when, PATIENCE, _calls.UNPARKED_MESSAGE)
     for run in not_started:
         if PARKED_TAG in run.tags:
             yield from ask(_calls.replace_tags(run.id, [tag for tag in run.tags if tag != PARKED_TAG]), PATIENCE)

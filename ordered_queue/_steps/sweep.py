@@ -8,7 +8,6 @@ from uuid import UUID
 from ordered_queue import _calls
 from ordered_queue._steps.effects import Patience, Steps, as_uuid, ask, malformed
 from ordered_queue._steps.fill import ATTEMPT_SECONDS, FILL_SECONDS, MOST_ATTEMPTS, Filled, fill, problem_of
-from ordered_queue.errors import OrderedQueueError
 from ordered_queue.runs import QueueSwept
 
 MOST_DEPLOYMENT_PAGES = 50
@@ -34,7 +33,7 @@ def sweep(deployment_id: UUID | None, promoted_timeout: timedelta, swept: list[Q
         problem = None
         try:
             yield from fill(each_id, None, promoted_timeout, filled)
-        except OrderedQueueError as error:
+        except Exception as error:  # whatever is wrong with one queue, the others are filled
             problem = problem_of(error)
         swept.append(QueueSwept(each_id, len(filled.promoted), problem, tuple(filled.notes)))
 

@@ -1,7 +1,8 @@
 """The `ordered-queue` command.
 
 Results go to standard output; whatever is meant for a human alone (progress, notes, questions, errors) to standard
-error. Exit codes: 0 done, 1 failed, 2 misused, 130 interrupted, 141 the reader of the output went away.
+error. Exit codes: 0 done, 1 failed, 2 misused, 3 `doctor` could not look, 130 interrupted, 141 the reader of the
+output went away.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from collections.abc import Sequence
 from cyclopts import App, CycloptsError
 
 from ordered_queue._version import __version__
+from ordered_queue.cli.adopt import adopt
+from ordered_queue.cli.doctor import doctor
 from ordered_queue.cli.failures import CommandFailed, in_one_line
 from ordered_queue.cli.listing import ls
 from ordered_queue.cli.park import park
@@ -32,7 +35,7 @@ app = App(
     version=__version__,
     suppress_keyboard_interrupt=False,
 )
-for _command in (park, ls, sweep, cancel, unpark, watch, init):
+for _command in (park, ls, sweep, cancel, unpark, adopt, watch, doctor, init):
     app.command(_command)
 
 
@@ -49,8 +52,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         _discard_output()
         return BROKEN_PIPE
-    except KeyboardInterrupt:
-        say("Interrupted.")
+    except KeyboardInterrupt as interrupt:
+        # What it carries is what a command could say about how far it got.
+        say(" ".join(["Interrupted.", *map(str, interrupt.args)]))
         return INTERRUPTED
     except CycloptsError as error:
         say(f"Error: {in_one_line(str(error))} `ordered-queue --help` and `ordered-queue COMMAND --help` say more.")

@@ -113,7 +113,8 @@ def header(name: str, listing: QueueListing, most: int) -> str:
     """The queue in one line."""
     decision = listing.decision
     limit = "no limit" if decision.limit is None else f"limit {decision.limit}"
-    return f"{printable(name)}: {limit}, {decision.occupied} occupied, {_count(listing, most)} waiting"
+    paused = ", paused" if listing.deployment.paused else ""
+    return f"{printable(name)}: {limit}, {decision.occupied} occupied, {_count(listing, most)} waiting{paused}"
 
 
 def _count(listing: QueueListing, most: int) -> str:
@@ -172,6 +173,7 @@ def as_object(name: str, listing: QueueListing, shown: list[ShownRun], most: int
         "deployment": name,
         "deployment_id": str(listing.deployment.id),
         "now": listing.now.isoformat(),
+        "paused": listing.deployment.paused,
         "limit": listing.decision.limit,
         "occupied": listing.decision.occupied,
         "waiting": len(waiting),

@@ -14,11 +14,22 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from ordered_queue import api
+from ordered_queue._drive import drive_sync
+from ordered_queue._steps.deployments import find_deployment
 from ordered_queue.cli.connection import connected
 from ordered_queue.cli.failures import CommandFailed, Misused, advice_on, printable
-from ordered_queue.cli.rows import FileRows, Format, Rows, StreamRows, format_of, parse_params
+from ordered_queue.cli.rows import FileRows, Format, Rows, StreamRows, format_of, split_params
 from ordered_queue.cli.terminal import put, say
-from ordered_queue.errors import InvalidRun, OrderedQueueError, RequestFailed, SubmissionIncomplete
+from ordered_queue.cli.values import ReadValue, reader_for
+from ordered_queue.errors import (
+    RESUBMIT,
+    InvalidRun,
+    OrderedQueueError,
+    RequestFailed,
+    SubmissionIncomplete,
+    parked_before,
+    parked_prefix,
+)
 from ordered_queue.runs import ParkedRun, RunRequest
 from ordered_queue.submission import unsendable
 
@@ -42,29 +53,37 @@ def park(
 
     Args:
         deployment: "flow/deployment", or an id.
-        param: NAME=VALUE, once for each parameter of one run. The value is read as JSON if it is JSON, else as text.
+        param: NAME=VALUE, once for each parameter of one run. The value is text if the flow's parameter is a str; else
+            it is read as JSON if it is JSON, and as text if it is not.
         params_file: A file with the parameters of one run in each line: JSON lines, or CSV below a header of parameter
-            names (an empty cell leaves the parameter out). It is checked as a whole before a run is created. "-" is
-            standard input, parked as it is read.
+            names (cells are read as --param's values are; an empty cell leaves the parameter out). It is checked as a
+            whole before a run is created. "-" is standard input, parked in chunks of 100 lines, the last at its end.
         file_format: What the file holds; by default CSV if its name ends in .csv, else JSON lines.
-        submission_key: Repeating the command with the same key parks what is missing and nothing twice. Made up and
-            told if not given.
+        submission_key: Repeating the command with the same key parks what is missing and nothing twice. Another list
+            needs another key, also when the runs have ended. Made up and told if not given.
         name: Name of the run; only for one run.
     """
-    runs = _runs(param or [], params_file, file_format, name)
+    source = _source(param or [], params_file, file_format, name)
     key = _checked_key(submission_key)
     with connected() as client:
+        found, _ = drive_sync(client, find_deployment(deployment))
+        runs = _runs(source, reader_for(found.parameter_openapi_schema), name)
         say(f"Submission key: {printable(key)}")
         with _telling(runs, key) as on_parked:
-            parked = api.park_sync(deployment, runs, submission_key=key, client=client, on_parked=on_parked)
-    if sys.stdout.isatty():
+            parked = api.park_sync(found.id, runs, submission_key=key, client=client, on_parked=on_parked)
+    known = sum(run.already_there for run in parked)
+    if known:
+        say(f"{known} of {len(parked)} runs were there already.")
+    if not parked:
+        say("Nothing to park.")
+    elif sys.stdout.isatty():
         put(_summary(parked, deployment))
 
 
-def _runs(
+def _source(
     params: list[str], params_file: str | None, file_format: Format | None, name: str | None
-) -> Rows | list[RunRequest]:
-    """What to park.
+) -> Rows | dict[str, str]:
+    """Where the runs come from: rows to read, or the texts of one run's parameters.
 
     Raises:
         Misused: the options contradict each other, or there is no such file.
@@ -72,7 +91,7 @@ def _runs(
     if params_file is None:
         if file_format is not None:
             raise Misused("--format says what --params-file holds; give that too.")
-        return [RunRequest(parameters=parse_params(params), name=name)]
+        return split_params(params)
     if params:
         raise Misused("--param makes one run, --params-file one of each line; give only one of them.")
     if name is not None:
@@ -90,6 +109,14 @@ def _runs(
         # A named pipe or <(command) can be read once only.
         return StreamRows(params_file, path.open("rb"), file_format or format_of(path))
     return FileRows(path, file_format or format_of(path))
+
+
+def _runs(source: Rows | dict[str, str], read_value: ReadValue, name: str | None) -> Rows | list[RunRequest]:
+    """What to park, the texts in it read as the flow wants them."""
+    if isinstance(source, Rows):
+        source.read_value = read_value
+        return source
+    return [RunRequest({param: read_value(param, text) for param, text in source.items()}, name)]
 
 
 def _checked_key(key: str | None) -> str:
@@ -130,10 +157,17 @@ def _telling(runs: Rows | list[RunRequest], key: str) -> Generator[Callable[[Seq
         raise CommandFailed(_bad_row(error, runs, key)) from error
     except SubmissionIncomplete as error:
         raise CommandFailed(_incomplete(error, key)) from error
-    except (OrderedQueueError, OSError, KeyboardInterrupt):
+    except (OrderedQueueError, OSError, KeyboardInterrupt) as error:
         if parked_count:
-            say(f"At least the first {parked_count} runs are parked. {_how_to_go_on(key)}")
+            say(f"At least the first {_runs_are(parked_count)} parked. {_how_to_go_on(key)}")
+        elif isinstance(error, KeyboardInterrupt) and isinstance(runs, Rows) and runs.was_interrupted:
+            # A chunk is created once it has been read, and this was the first.
+            raise KeyboardInterrupt("Nothing was parked.") from error
         raise
+
+
+def _runs_are(count: int) -> str:
+    return "run is" if count == 1 else f"{count} runs are"
 
 
 def _progress() -> Progress:
@@ -144,16 +178,14 @@ def _progress() -> Progress:
 
 def _bad_row(error: InvalidRun, runs: Rows | list[Any], key: str) -> str:
     where = runs.where(error.position) if isinstance(runs, Rows) else "--param"
-    if error.parked_count == 0:
-        return f"{where}: {error.reason} Nothing was parked."
-    return f"{where}: {error.reason} The {error.parked_count} runs before it are parked. {_how_to_go_on(key)}"
+    advice = _how_to_go_on(key) if error.parked_count and error.advice == RESUBMIT else ""
+    return f"{where}: {error.reason} {parked_before(error.parked_count)} {advice}".rstrip()
 
 
 def _incomplete(error: SubmissionIncomplete, key: str) -> str:
     cause = error.__cause__
     ending = advice_on(cause) if isinstance(cause, RequestFailed) else "."
-    done = f"The first {error.parked_count} runs are parked, the rest is not: {error.cause}{ending}"
-    return f"{done} {_how_to_go_on(key)}"
+    return f"{parked_prefix(error.parked_count)}: {error.cause}{ending} {_how_to_go_on(key)}"
 
 
 def _how_to_go_on(key: str) -> str:
@@ -165,14 +197,10 @@ def _how_to_go_on(key: str) -> str:
 
 def _summary(parked: list[ParkedRun], deployment: str) -> str:
     """What was parked, for a human: nobody reads 10,000 ids."""
-    if not parked:
-        return "Nothing to park."
     first, last = parked[0], parked[-1]
     what = f"run {first.name} ({first.flow_run_id})" if first is last else f"{len(parked)} runs"
     times = " to ".join(dict.fromkeys(f"{run.parked_time:%Y-%m-%d %H:%M:%S.%f} UTC" for run in (first, last)))
-    known = sum(run.already_there for run in parked)
     return printable(
         f"Parked {what} of {deployment}, position {first.position}"
-        f"{'' if first is last else f' to {last.position}'} of the submission, parked time {times}"
-        f"{f'; {known} were there already' if known else ''}."
+        f"{'' if first is last else f' to {last.position}'} of the submission, parked time {times}."
     )

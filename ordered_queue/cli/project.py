@@ -34,8 +34,8 @@ def init(directory: Path, /, *, force: Annotated[bool, Parameter(negative="")] =
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
         put(f"Wrote {path}")
-    put("Read deployments.yaml and set your work pool in it; then run, in that directory:")
-    put("  prefect deploy --prefect-file deployments.yaml --all")
+    put("Read deployments.yaml and set your work pool in it, or name it with --pool; then run, in that directory:")
+    put("  prefect --no-prompt deploy --prefect-file deployments.yaml --all")
 
 
 def _content(name: str) -> bytes:

@@ -54,11 +54,12 @@ def cancel(deployment: str | None = None, /, *, submission: str, yes: Yes = Fals
 
     Args:
         deployment: "flow/deployment", or an id, to look in this queue only; every queue if left out.
-        submission: The submission's key, as `ordered-queue park` told it and `ordered-queue ls` shows it.
+        submission: The submission's key, as `ordered-queue park` told it. `ordered-queue ls --json` shows it, and
+            `ordered-queue ls` does on a terminal of 150 columns or more.
         yes: Do not ask.
     """
     if not submission.strip():
-        raise Misused("The submission key is empty. `ordered-queue ls DEPLOYMENT` shows what there is.")
+        raise Misused("The submission key is empty. `ordered-queue ls DEPLOYMENT --json` shows what there is.")
     cancelled: list[UUID] = []
     with connected() as client:
         deployment_id = None if deployment is None else _id_of(client, deployment)

@@ -12,10 +12,11 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal, NoReturn, TypeAlias, cast
+from typing import Any, Literal, TypeAlias, cast
 
 from ordered_queue._calls import CHUNK
 from ordered_queue.cli.failures import Misused
+from ordered_queue.cli.values import ReadValue, read_value, strict_json
 from ordered_queue.errors import InvalidRun
 
 Format: TypeAlias = Literal["jsonl", "csv"]
@@ -45,11 +46,15 @@ class Rows(ABC):
     Attributes:
         name: what they are read from, for messages.
         total: how many there are; None until they were all read once.
+        read_value: how a text is read where the format does not say what it is.
+        was_interrupted: whether an interrupt came while a row was being read.
     """
 
     def __init__(self, name: str, row_format: Format) -> None:
         self.name = name
         self.total: int | None = None
+        self.read_value: ReadValue = read_value
+        self.was_interrupted = False
         self._read = READERS[row_format]
         self._line_of: deque[tuple[int, int]] = deque(maxlen=2 * CHUNK)
 
@@ -73,10 +78,13 @@ class Rows(ABC):
         self._line_of.clear()
         position = 0
         try:
-            for line, row in self._read(decoded(lines)):
+            for line, row in self._read(decoded(lines), self.read_value):
                 self._line_of.append((position, line))
                 yield row
                 position += 1
+        except KeyboardInterrupt:
+            self.was_interrupted = True
+            raise
         except BadLine as error:
             self._line_of.append((position, error.line))
             raise InvalidRun(position, error.reason) from error
@@ -128,7 +136,7 @@ def decoded(lines: Iterable[bytes]) -> Iterator[str]:
             raise BadLine(number, f"it is not UTF-8 text ({error.reason} at byte {error.start + 1}).") from error
 
 
-def json_rows(lines: Iterable[str]) -> NumberedRows:
+def json_rows(lines: Iterable[str], read_value: ReadValue) -> NumberedRows:
     """One row for each line that is not blank.
 
     Raises:
@@ -138,9 +146,11 @@ def json_rows(lines: Iterable[str]) -> NumberedRows:
         if not line.strip():
             continue
         try:
-            value = _strict_json(line.strip())
+            value = strict_json(line.strip())
         except json.JSONDecodeError as error:
-            raise BadLine(number, f"it is not valid JSON ({error.msg} at column {error.colno}).") from error
+            # A header does; a comma too many in a later line is no sign of CSV.
+            hint = " If it is CSV, add --format csv." if number == 1 and not line.lstrip().startswith("{") else ""
+            raise BadLine(number, f"it is not valid JSON ({error.msg} at column {error.colno}).{hint}") from error
         except (ValueError, RecursionError) as error:
             raise BadLine(number, f"it is not usable JSON ({error}).") from error
         if not isinstance(value, dict):
@@ -154,7 +164,7 @@ def _kind(value: object) -> str:
     return "null" if value is None else "true or false" if isinstance(value, bool) else "a number"
 
 
-def csv_rows(lines: Iterable[str]) -> NumberedRows:
+def csv_rows(lines: Iterable[str], read_value: ReadValue) -> NumberedRows:
     """One row for each record below the header; an empty cell is a parameter left out.
 
     Raises:
@@ -169,7 +179,7 @@ def csv_rows(lines: Iterable[str]) -> NumberedRows:
     for number, cells in records:
         if len(cells) > len(header):
             raise BadLine(number, f"it has {len(cells)} cells, but the header names {len(header)} parameters.")
-        yield number, {name: parse_value(cell) for name, cell in zip(header, cells, strict=False) if cell}
+        yield number, {name: read_value(name, cell) for name, cell in zip(header, cells, strict=False) if cell}
 
 
 def _records(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
@@ -197,38 +207,21 @@ def _checked_header(number: int, cells: Sequence[str]) -> list[str]:
     return names
 
 
-def parse_params(specs: Iterable[str]) -> Row:
-    """The parameters of one run out of "name=value" texts.
+def split_params(specs: Iterable[str]) -> dict[str, str]:
+    """The parameters of one run out of "name=value" texts, each value as it stands there.
 
     Raises:
         Misused: one has no name or no "=", or a name comes twice.
     """
-    row: Row = {}
+    values: dict[str, str] = {}
     for spec in specs:
         name, equals, value = spec.partition("=")
         if not equals or not name:
             raise Misused(f"--param {spec!r} is not of the form NAME=VALUE.")
-        if name in row:
+        if name in values:
             raise Misused(f"--param gives {name!r} twice. For several runs use --params-file.")
-        row[name] = parse_value(value)
-    return row
+        values[name] = value
+    return values
 
 
-def parse_value(text: str) -> Any:
-    """What the text is as JSON; the text itself if it is no JSON."""
-    try:
-        return _strict_json(text)
-    except (ValueError, RecursionError):
-        return text
-
-
-def _strict_json(text: str) -> Any:
-    return json.loads(text, parse_constant=_refuse_constant)
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    """Python reads NaN and Infinity, which JSON does not have."""
-    raise ValueError(f"JSON has no {name}")
-
-
-READERS: dict[Format, Callable[[Iterable[str]], NumberedRows]] = {"jsonl": json_rows, "csv": csv_rows}
+READERS: dict[Format, Callable[[Iterable[str], ReadValue], NumberedRows]] = {"jsonl": json_rows, "csv": csv_rows}

@@ -14,14 +14,20 @@ LAYERS = [
     ["_version", "errors"],
     ["runs"],
     ["ordering"],
-    ["promotion", "counting", "submission"],
+    ["promotion", "counting", "submission", "findings"],
+    ["observation", "repetition"],
+    ["diagnosis_of_runs"],
+    ["diagnosis"],
     ["settings"],
     ["_calls"],
+    ["_doctor_calls"],
     ["_steps.effects"],
     ["_steps.server", "_steps.deployments"],
+    ["_steps.observe", "_steps.set_aside"],
     ["_steps.fill", "_steps.chunk"],
     ["_steps.sweep", "_steps.park", "_steps.ending"],
-    ["_steps.queue"],
+    ["_steps.queue", "_steps.doctor"],
+    ["_steps.remedies", "_steps.adopt"],
     ["_steps"],
     ["_reports"],
     ["_attempt"],
@@ -35,6 +41,7 @@ LAYERS = [
 ]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 PURE = ["runs", "ordering", "promotion", "counting", "submission", "_calls"]
+PURE += ["repetition", "findings", "observation", "diagnosis_of_runs", "diagnosis", "_doctor_calls"]
 IMPURE = {"time", "random", "os", "socket", "anyio", "asyncio", "httpx", "logging", "pendulum", "uuid4"}
 MOST_LINES = 260
 MOST_FUNCTION_LINES = 45

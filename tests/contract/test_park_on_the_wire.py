@@ -4,7 +4,7 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from ordered_queue import InvalidRun, ServerTooOld, SubmissionIncomplete
+from ordered_queue import InvalidRun, RunRequest, ServerTooOld, SubmissionIncomplete
 from tests.contract.conftest import KEY
 from tests.contract.test_fill_on_the_wire import DEPLOYMENT, as_json, body
 from tests.factories import FLOW_ID, a_deployment
@@ -57,6 +57,7 @@ class Server:
             "idempotency_key": item["idempotency_key"],
             "expected_start_time": when,
             "next_scheduled_start_time": when,
+            "parameters": item["parameters"],
             "tags": item["tags"],
             "labels": item["labels"],
             "state": item["state"],
@@ -70,7 +71,9 @@ class Server:
             return httpx.Response(200, json=[self.runs[i] for i in flow_runs["id"]["any_"] if i in self.runs])
         if "idempotency_key" in flow_runs:
             keys = flow_runs["idempotency_key"]["any_"]
-            return httpx.Response(200, json=[r for r in self.runs.values() if r["idempotency_key"] in keys])
+            deployment_ids = asked["deployments"]["id"]["any_"]
+            found = [run for run in self.runs.values() if run["idempotency_key"] in keys]
+            return httpx.Response(200, json=[run for run in found if run["deployment_id"] in deployment_ids])
         return httpx.Response(200, json=[])
 
 
@@ -157,3 +160,44 @@ def test_a_submission_sends_what_prefect_understands(wire, calls, server):
     (item,) = body(server.bulk.calls.last)
     assert item["idempotency_key"] == f"{DEPLOYMENT}/s/0"
     assert item["state"]["type"] == "SCHEDULED"
+
+
+def test_a_key_that_was_used_for_another_list_is_refused_with_the_first_row_that_differs(wire, calls, server):
+    calls.park(DEPLOYMENT, ROWS, submission_key="s")
+    sent = server.bulk.call_count
+
+    with pytest.raises(InvalidRun) as caught:
+        calls.park(DEPLOYMENT, [*ROWS[:2], {"number": 7}, *ROWS[3:], {"number": 6}], submission_key="s")
+
+    assert (caught.value.position, caught.value.parked_count) == (2, 2)
+    assert caught.value.reason == (
+        "submission 's' already has another run at this position, with other parameters; use a new key for a new list."
+    )
+    assert "same submission key" not in str(caught.value)
+    assert server.bulk.call_count == sent
+    assert len(server.runs) == 6
+
+
+def test_a_key_of_the_callers_own_is_refused_when_another_run_has_it(wire, calls, server):
+    """In the second chunk of a fresh submission: nothing is looked up there, the server answers with the other run."""
+    calls.park(DEPLOYMENT, [RunRequest({"number": 1}, idempotency_key="mine")], submission_key="s")
+    rows = [*({"number": number} for number in range(101)), RunRequest({"number": 2}, idempotency_key="mine")]
+
+    with pytest.raises(InvalidRun) as caught:
+        calls.park(DEPLOYMENT, rows, submission_key="other")
+
+    assert (caught.value.position, caught.value.parked_count) == (101, 101)
+    assert caught.value.reason == (
+        "idempotency key 'mine' already has another run, with other parameters; use a new key."
+    )
+
+
+def test_a_key_of_another_deployments_run_is_refused_and_tells_what_is_parked_before_it(wire, calls, server):
+    calls.park(DEPLOYMENT, [RunRequest({"number": 1}, idempotency_key="mine")], submission_key="s")
+    for run in server.runs.values():
+        run["deployment_id"] = str(uuid4())
+
+    with pytest.raises(InvalidRun, match="keys are unique within a flow") as caught:
+        calls.park(DEPLOYMENT, [{"number": 0}, RunRequest({"number": 1}, idempotency_key="mine")], submission_key="o")
+
+    assert (caught.value.position, caught.value.parked_count) == (1, 1)

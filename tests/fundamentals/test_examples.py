@@ -10,19 +10,22 @@ from pathlib import Path
 
 import pytest
 import yaml
+from prefect.client.orchestration import SyncPrefectClient
+from prefect.client.schemas.actions import WorkPoolCreate
+from prefect.events.schemas.automations import AutomationCore
 from prefect.events.schemas.events import Resource
 from prefect.events.schemas.events import ResourceSpecification as Specification
 
 from ordered_queue import park_sync
 from ordered_queue._calls import PROMOTED_MESSAGE
-from ordered_queue.cli import main
+from ordered_queue.cli import app, main
 from ordered_queue.embedded import stop
 from tests.conftest import ROOT
 from tests.fundamentals.papers import Block, blocks, shell_lines
 from tests.server.deployed import Deployed, wait_until
 
 PYTHON = blocks("python")
-AUTOMATIONS = [block for block in blocks("json") if block.directive == "automation"]
+AUTOMATIONS = [block for block in blocks("json") if block.directive.startswith("automation")]
 RESOURCE_ID = "prefect.resource.id"
 
 FILES = {"tables.jsonl": '{"table": "x"}\n{"table": "y"}\n'}
@@ -47,6 +50,8 @@ class Project:
 @pytest.fixture(scope="module")
 def project(server, tmp_path_factory):
     folder = tmp_path_factory.mktemp("project")
+    with SyncPrefectClient(server.api_url) as client:
+        client.create_work_pool(WorkPoolCreate(name="local", type="process"))
     for name, content in FILES.items():
         (folder / name).write_text(content)
     outputs = {}
@@ -96,7 +101,8 @@ def test_the_commands_of_the_papers_work_when_they_are_run_in_order(in_project, 
     lines = [line for line in shell_lines() if line.startswith("ordered-queue ")]
 
     for line in lines:
-        code = main(shlex.split(line)[1:])
+        words, _, _ = line.partition(" > ")  # what a shell does with the output is no matter of ours
+        code = main(shlex.split(words)[1:])
         assert code == 0, f"{line}: {capsys.readouterr().err}"
 
     told = capsys.readouterr().out
@@ -113,7 +119,11 @@ def test_a_command_of_another_program_is_one_that_is_known_to_work():
     known = {
         "pip install .",
         "export PREFECT_API_URL=http://127.0.0.1:4200/api",
-        "prefect deploy --prefect-file deployments.yaml --all",  # tests/server/test_deployments_yaml.py
+        "pip uninstall ordered-queue",
+        "prefect --no-prompt deploy --prefect-file deployments.yaml --all",  # tests/server/test_deployments_yaml.py
+        "prefect work-pool create local --type process",  # the fixture `project` makes this pool
+        "prefect worker start --pool local",  # tests/server/test_worker.py
+        *(f"prefect automation create --from-file {name}" for block in AUTOMATIONS if (name := block.file_name)),
         f"prefect deployment delete {flow_name}/{deployment['name']}",
         *(f'prefect automation delete "{trigger["name"]}"' for trigger in deployment["triggers"]),
         *(f"make {target}" for target in targets),
@@ -121,6 +131,20 @@ def test_a_command_of_another_program_is_one_that_is_known_to_work():
 
     assert set(others) <= known
     assert sum(line.startswith("prefect automation delete") for line in others) == len(deployment["triggers"])
+
+
+def test_a_service_of_the_papers_starts_a_command_as_the_command_line_has_it():
+    units = [
+        line.split("=", 1)[1] for block in blocks("ini") for line in block.text.splitlines() if "ExecStart=" in line
+    ]
+    services = [each for block in blocks("yaml") for each in yaml.safe_load(block.text)["services"].values()]
+    commands = [shlex.split(command) for command in [*units, *(service["command"] for service in services)]]
+
+    for program, *arguments in commands:
+        assert program.endswith("ordered-queue")
+        app.parse_args(arguments, exit_on_error=False)
+
+    assert [arguments[1] for arguments in commands] == ["watch", "watch"]
 
 
 def test_serve_of_the_readme_runs_what_was_parked_when_it_is_started(in_project, client, server):
@@ -140,19 +164,29 @@ def test_serve_of_the_readme_runs_what_was_parked_when_it_is_started(in_project,
             stop(process)
 
 
+def trigger_of(block: Block):
+    """The trigger that a block is, or that the automation in it has."""
+    shown = json.loads(block.text)
+    return shown.get("trigger", shown)
+
+
 @pytest.mark.parametrize("block", AUTOMATIONS, ids=str)
 def test_a_trigger_of_the_papers_is_accepted_when_an_automation_is_made_of_it(client, block: Block):
-    body = {"name": str(block), "trigger": json.loads(block.text), "actions": [{"type": "do-nothing"}]}
+    trigger = trigger_of(block)
+    whole = json.loads(block.text) if block.file_name else {"name": "mine", "trigger": trigger, "actions": []}
+    # As `prefect automation create` does.
+    automation = AutomationCore.model_validate(whole)
 
-    made = client.request("POST", "/automations/", json=body).json()
+    made = client.read_automation(client.create_automation(automation)).model_dump(mode="json")
 
-    assert made["trigger"].items() >= {**json.loads(block.text), "within": made["trigger"]["within"]}.items()
+    assert made["name"] == whole["name"]
+    assert made["trigger"].items() >= {**trigger, "within": made["trigger"]["within"]}.items()
     client.request("DELETE", f"/automations/{made['id']}")
 
 
 @pytest.mark.parametrize(("message", "is_alerted"), [(PROMOTED_MESSAGE, False), (None, True), ("Not started", True)])
 def test_the_alert_that_tells_by_message_leaves_out_promoted_runs_only(message, is_alerted):
-    match = next(trigger["match"] for block in AUTOMATIONS if (trigger := json.loads(block.text))["within"] == 0)
+    match = next(trigger["match"] for trigger in map(trigger_of, AUTOMATIONS) if trigger["within"] == 0)
     labels = {RESOURCE_ID: "prefect.flow-run.1", "prefect.state-message": message or ""}
 
     assert Specification.model_validate(match).matches(Resource.model_validate(labels)) is is_alerted

@@ -5,6 +5,7 @@ import time
 
 import anyio
 from prefect import flow, task
+from prefect.deployments import run_deployment
 
 import ordered_queue
 
@@ -56,6 +57,12 @@ def vanishing(how: str = "kill"):
         os.kill(os.getpid(), 9)
 
 
+@flow
+def starts_a_queued_run(deployment: str):
+    """A caller outside the queue, whose run is the root of the queued one."""
+    run_deployment(deployment, timeout=0)
+
+
 FLOWS = {
     "one": (sync_flow, 1),
     "two": (sync_flow, 2),
@@ -66,6 +73,8 @@ FLOWS = {
     "subflow": (hands_over_in_a_subflow, 1),
     "vanishing": (vanishing, 1),
     "recovered": (sync_flow, 1),
+    "called": (hands_over_itself, 1),
+    "caller": (starts_a_queued_run, None),
 }
 
 if __name__ == "__main__":

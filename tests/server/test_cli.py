@@ -9,11 +9,13 @@ import re
 import subprocess
 import sys
 from datetime import datetime, timezone
+from types import SimpleNamespace
 from uuid import UUID
 
 import pytest
 
 from ordered_queue import PARKED_TAG, fill_free_slots_sync
+from ordered_queue._calls import PROMOTED_MESSAGE
 from ordered_queue._drive import drive_sync
 from ordered_queue._steps.queue import cancel_submission, unpark
 from ordered_queue.cli import main
@@ -25,7 +27,7 @@ API_KEY = "pnu_this-must-not-be-seen"
 SCHEMA = {
     "title": "Parameters",
     "type": "object",
-    "properties": {"number": {"type": "integer"}},
+    "properties": {"number": {"type": "integer"}, "note": {"type": "string"}},
     "required": ["number"],
 }
 
@@ -148,11 +150,13 @@ def test_park_parks_what_is_missing_and_nothing_twice_when_repeated_with_its_key
     _, first, err = command(*arguments)
     assert "Submission key: monday" in err
 
-    _, again, _ = command(*arguments)
+    _, again, told_again = command(*arguments)
     file.write_text(json_lines(rows))
-    code, longer, _ = command(*arguments)
+    code, longer, told_longer = command(*arguments)
 
     assert code == 0
+    assert "3 of 3 runs were there already." in told_again
+    assert "3 of 5 runs were there already." in told_longer
     assert again == first
     assert longer[:3] == first
     assert parameters_of(queue) == rows
@@ -165,8 +169,10 @@ def test_park_parks_what_is_missing_and_nothing_twice_when_repeated_with_its_key
         ("runs.jsonl", '{"number": 0}\n\n{"number": 1}\n{"number": \n', 4, "not valid JSON"),
         ("runs.csv", 'number,note\n0,"two\nlines"\n1,a,b\n', 4, "3 cells"),
         ("schema.jsonl", '{"number": 0}\n{"number": "one"}\n', 2, "'one' is not of type 'integer'"),
+        ("names.jsonl", '{"number": 0}\n{"numbre": 1}\n', 2, "no parameter 'numbre'; it has number, note."),
+        ("pipe.jsonl", "number,note\n0,a\n", 1, "If it is CSV, add --format csv."),
     ],
-    ids=["jsonl", "csv", "schema"],
+    ids=["jsonl", "csv", "schema", "names", "csv as jsonl"],
 )
 def test_park_names_the_line_and_parks_nothing_when_a_file_has_a_bad_one(
     command, deploy, tmp_path, name, content, line, reason
@@ -180,6 +186,62 @@ def test_park_names_the_line_and_parks_nothing_when_a_file_has_a_bad_one(
     assert f"{name}, line {line}: " in err
     assert reason in err
     assert "Nothing was parked." in err
+    assert runs_of(queue) == []
+
+
+def test_park_refuses_another_list_under_a_key_that_was_used(command, deploy, tmp_path):
+    queue = deploy(limit=1)
+    file = tmp_path / "runs.jsonl"
+    arguments = ("park", queue.name, "--params-file", file, "--submission-key", "monday")
+    file.write_text(json_lines([{"number": 0}, {"number": 1}]))
+    command(*arguments)
+    file.write_text(json_lines([{"number": 0}, {"number": 7}, {"number": 8}]))
+
+    code, out, err = command(*arguments)
+
+    assert (code, out) == (1, [])
+    assert "runs.jsonl, line 2: submission 'monday' already has another run at this position" in err
+    assert "use a new key for a new list. The run before it is parked.\n" in err
+    assert parameters_of(queue) == [{"number": 0}, {"number": 1}]
+
+
+def test_park_takes_a_value_for_text_when_the_flow_wants_text(command, deploy, tmp_path):
+    queue = deploy(limit=1, parameter_openapi_schema=SCHEMA, enforce_parameter_schema=True)
+    (tmp_path / "runs.csv").write_text("number,note\n1,12\n")
+
+    for arguments in (["-p", "number=0", "-p", "note=12"], ["--params-file", tmp_path / "runs.csv"]):
+        code, _, err = command("park", queue.name, *arguments)
+        assert code == 0, err
+
+    assert parameters_of(queue) == [{"number": 0, "note": "12"}, {"number": 1, "note": "12"}]
+
+
+def test_park_says_so_when_there_is_nothing_to_park(command, deploy, tmp_path):
+    queue = deploy(limit=1)
+    (tmp_path / "runs.csv").write_text("number\n")
+
+    code, out, err = command("park", queue.name, "--params-file", tmp_path / "runs.csv")
+
+    assert (code, out) == (0, [])
+    assert err.endswith("\nNothing to park.\n")
+
+
+def test_park_says_that_nothing_was_parked_when_it_is_interrupted_before_the_first_chunk(command, deploy, monkeypatch):
+    queue = deploy(limit=1)
+
+    class Terminal:
+        """One line, then Ctrl-C."""
+
+        def __iter__(self):
+            yield b'{"number": 0}\n'
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=Terminal(), isatty=lambda: False))
+
+    code, out, err = command("park", queue.name, "--params-file", "-")
+
+    assert (code, out) == (130, [])
+    assert err.endswith("\nInterrupted. Nothing was parked.\n")
     assert runs_of(queue) == []
 
 
@@ -355,6 +417,9 @@ def test_unpark_hands_every_waiting_run_back_to_prefect(command, deploy):
     assert due_for_prefect(queue) == ids(parked[1:])
     handed_back = [queue.read(run.flow_run_id) for run in parked[1:]]
     assert [run.tags for run in handed_back] == [["the-deployments-own"]] * 5
+    # The first was promoted before; the message of the others hides them from no alert.
+    messages = [run.state.message for run in handed_back]
+    assert messages == [PROMOTED_MESSAGE, *["Handed back to Prefect by ordered-queue unpark."] * 4]
     assert PARKED_TAG in queue.read(parked[0].flow_run_id).tags
 
     _, out, _ = command("ls", queue.name)

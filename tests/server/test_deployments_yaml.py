@@ -20,6 +20,7 @@ from tests.conftest import ROOT
 
 REFRESH = "ordered-queue-refresh/refresh"
 POOL = "the-pool"
+DEPLOY = ("--no-prompt", "deploy", "--prefect-file", "deployments.yaml", "--all")
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +56,7 @@ def prefect(server, folder, *arguments):
 def refresh(own_server, own_client, project):
     """The deployment that the documented command makes."""
     own_client.request("POST", "/work_pools/", json={"name": POOL, "type": "process"})
-    result = prefect(own_server, project, "deploy", "--prefect-file", "deployments.yaml", "--all", "--pool", POOL)
+    result = prefect(own_server, project, *DEPLOY, "--pool", POOL)
     assert result.returncode == 0, result.stdout + result.stderr
     return own_client.read_deployment_by_name(REFRESH)
 
@@ -135,7 +136,7 @@ def wait_for_states(queue, expected):
 
 
 def test_deploy_says_what_to_do_when_no_work_pool_is_named(own_server, project):
-    result = prefect(own_server, project, "deploy", "--prefect-file", "deployments.yaml", "--all")
+    result = prefect(own_server, project, *DEPLOY)
     assert result.returncode != 0
     assert "--pool" in result.stdout + result.stderr
 

@@ -385,3 +385,18 @@ def test_deep_waits_block_nobody_else(deploy, client):
 
     assert str(outsider) in [run["id"] for run in due]
     assert len(due) == 2
+
+
+def test_another_list_under_a_key_that_was_used_is_refused(deploy, client):
+    queue = deploy(limit=1, parameters={"table": "the deployment's own"})
+    rows = [{"number": number, "share": number / 3, "more": {"z": [1.0, 1e23], "a": None}} for number in range(3)]
+    first = park_sync(queue.id, rows, submission_key="s", client=client)
+    queue.cancel(first[0])
+
+    again = park_sync(queue.id, rows, submission_key="s", client=client)
+    with pytest.raises(InvalidRun, match="already has another run at this position, with other parameters"):
+        park_sync(queue.id, [{**rows[0], "table": "mine"}], submission_key="s", client=client)
+
+    assert [run.flow_run_id for run in again] == [run.flow_run_id for run in first]
+    assert all(run.already_there for run in again)
+    assert waiting_numbers(client, queue) == [0, 1, 2]

@@ -93,6 +93,17 @@ def test_a_flow_that_hands_its_slot_over_itself_promotes_the_next(served, name):
     wait_until(lambda: queue.state_of(first) == "Completed", 30, "the first run's end")
 
 
+def test_a_run_that_another_flow_started_hands_its_own_slot_over(served):
+    """Its root is the caller's run, which holds no slot of the queue."""
+    queue, caller = served("called"), served("caller")
+    queue.client.request("PATCH", f"/deployments/{queue.id}", json={"paused": False})
+    called_by = caller.create_outsider_with({"deployment": queue.name})
+    wait_until(lambda: caller.state_of(called_by) == "Completed", 60, "the caller's end")
+    runs = park_sync(queue.id, [{}, {}], client=queue.client)
+
+    wait_until(lambda: "Late" in queue.history(runs[0]), 60, "promotion by the run that was called")
+
+
 def test_the_next_run_starts_when_a_flow_process_is_killed(served):
     runs = run_all(served("vanishing"), [{"how": "kill"}, {"how": "stay"}])
 

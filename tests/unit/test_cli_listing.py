@@ -9,8 +9,8 @@ from ordered_queue.submission import SUBMISSION_LABEL
 from tests.factories import NOW, a_deployment, a_run, bounced, parked, promoted, running
 
 
-def a_listing(*runs, limit: int | None = 2, is_whole: bool = True) -> QueueListing:
-    deployment = a_deployment(limit)
+def a_listing(*runs, limit: int | None = 2, is_whole: bool = True, **fields) -> QueueListing:
+    deployment = a_deployment(limit, **fields)
     return QueueListing(deployment, NOW, decide(runs, limit_of(deployment), NOW), is_whole)
 
 
@@ -43,6 +43,10 @@ def test_a_header_counts_what_waits_when_all_was_read():
     assert header("a/b", a_listing(parked(2), limit=None), 50) == "a/b: no limit, 0 occupied, 1 waiting"
 
 
+def test_a_header_says_that_the_deployment_is_paused():
+    assert header("a/b", a_listing(parked(2), paused=True), 50) == "a/b: limit 2, 0 occupied, 1 waiting, paused"
+
+
 def test_a_header_promises_no_more_than_it_saw_when_others_stood_among_the_waiting():
     scheduled = parked(3, auto_scheduled=True)
 
@@ -58,6 +62,7 @@ def test_an_object_holds_what_a_program_needs():
         "deployment": "etl/nightly",
         "deployment_id": str(listing.deployment.id),
         "now": NOW.isoformat(),
+        "paused": False,
         "limit": 0,
         "occupied": 0,
         "waiting": 1,

@@ -6,7 +6,7 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 from ordered_queue import __version__
 from ordered_queue.cli import main
 
-COMMANDS = ("park", "ls", "sweep", "cancel", "unpark", "init")
+COMMANDS = ("park", "ls", "sweep", "cancel", "unpark", "watch", "init")
 
 
 def test_the_command_tells_its_version(capsys):

@@ -15,7 +15,7 @@ def test_init_writes_both_files_and_says_what_to_run_next(tmp_path: Path, capsys
 
     for name in FILES:
         assert (directory / name).read_bytes() == (ROOT / name).read_bytes()
-    assert "prefect deploy --prefect-file deployments.yaml --all" in capsys.readouterr().out
+    assert "prefect --no-prompt deploy --prefect-file deployments.yaml --all" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", FILES)

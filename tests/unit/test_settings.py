@@ -40,10 +40,28 @@ def test_a_setting_is_read_from_a_file(monkeypatch, tmp_path, file, content):
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("PROMOTED_TIMEOUT", "soon"), ("PROMOTED_TIMEOUT", "PT1S"), ("STALL_TIMEOUT", "P2D")]
+    ("name", "value", "shown", "bounds"),
+    [
+        ("PROMOTED_TIMEOUT", "soon", "'soon'", "from PT1M to P1D"),
+        ("PROMOTED_TIMEOUT", "1800", "'1800'", "from PT1M to P1D"),
+        ("PROMOTED_TIMEOUT", "00:00:01", "PT1S", "from PT1M to P1D"),
+        ("STALL_TIMEOUT", "P2D", "P2D", "from PT1S to PT1H"),
+    ],
 )
-def test_a_bad_value_is_named(monkeypatch, name, value):
+def test_a_bad_value_is_named_with_what_it_must_be(monkeypatch, name, value, shown, bounds):
     monkeypatch.setenv(f"{PREFIX}{name}", value)
 
-    with pytest.raises(InvalidSetting, match=rf"{name.lower()} \({PREFIX}{name}\) is .*: (\w+ )?[iI]nput should be"):
+    with pytest.raises(InvalidSetting) as caught:
+        load_settings()
+
+    assert str(caught.value) == (
+        f"{name.lower()} ({PREFIX}{name}) is {shown}; it must be a duration such as PT30M or 00:30:00, {bounds}."
+    )
+
+
+def test_every_bad_value_is_named(monkeypatch):
+    for name in ("PROMOTED_TIMEOUT", "STALL_TIMEOUT"):
+        monkeypatch.setenv(f"{PREFIX}{name}", "soon")
+
+    with pytest.raises(InvalidSetting, match=r"promoted_timeout .* P1D\. stall_timeout .* PT1H\.$"):
         load_settings()

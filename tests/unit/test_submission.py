@@ -2,6 +2,8 @@ from datetime import datetime, timezone
 
 import pytest
 from prefect.client.schemas.responses import DeploymentResponse
+from prefect.exceptions import SignatureMismatchError
+from prefect.utilities.callables import parameter_schema, parameters_to_args_kwargs
 
 from ordered_queue import PARKED_TAG, DeploymentRefused, InvalidRun, RunRequest, parked_time
 from ordered_queue.submission import PreparedRun, Preparer, is_cancel_new, refuse_unsuitable, unsendable
@@ -89,6 +91,58 @@ def test_a_bad_row_is_refused_with_its_position_and_reason(row, reason):
     assert caught.value.position == 41
     assert reason in caught.value.reason
     assert "Nothing was parked" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        ({"table": "a", "tabel": "b"}, "the flow has no parameter 'tabel'; it has table, day. Did you mean 'table'?"),
+        ({"tabel": "b"}, "the flow has no parameter 'tabel'; it has table, day. Did you mean 'table'?"),
+        ({"table": "a", "zzz": {"__prefect_kind": "json"}}, "the flow has no parameter 'zzz'; it has table, day."),
+    ],
+)
+def test_a_parameter_that_the_flow_does_not_have_is_refused_and_the_nearest_named(row, reason):
+    with pytest.raises(InvalidRun) as caught:
+        a_preparer().prepare(row, 0)
+
+    assert caught.value.reason == reason
+
+
+def test_any_parameter_is_refused_when_the_flow_has_none():
+    def without(): ...
+
+    deployment = a_deployment(parameter_openapi_schema=parameter_schema(without).model_dump_for_openapi())
+
+    with pytest.raises(InvalidRun, match=r"the flow has no parameter 'table'; it has none\."):
+        a_preparer(deployment).prepare({"table": "a"}, 0)
+
+
+def test_an_unknown_parameter_of_the_deployment_itself_is_refused():
+    deployment = a_deployment(parameter_openapi_schema=SCHEMA, parameters={"tabel": "a"})
+
+    with pytest.raises(InvalidRun, match="no parameter 'tabel'"):
+        a_preparer(deployment).prepare({"table": "a"}, 0)
+
+
+def test_what_kwargs_take_goes_under_their_own_name_as_prefect_wants_it():
+    def flexible(table: str, **more): ...
+
+    schema = parameter_schema(flexible).model_dump_for_openapi()
+    preparer = a_preparer(a_deployment(parameter_openapi_schema=schema))
+    sent = {"table": "a", "more": {"day": "monday"}}
+
+    assert preparer.prepare(sent, 0).body["parameters"] == sent
+    assert parameters_to_args_kwargs(flexible, sent) == (("a",), {"day": "monday"})
+    with pytest.raises(InvalidRun, match="no parameter 'day'; it has table, more"):
+        preparer.prepare({"table": "a", "day": "monday"}, 1)
+    with pytest.raises(SignatureMismatchError):
+        parameters_to_args_kwargs(flexible, {"table": "a", "day": "monday"})
+
+
+def test_any_parameter_is_accepted_when_the_deployment_was_made_without_a_schema():
+    deployment = a_deployment(parameter_openapi_schema={"type": "object", "properties": {}})
+
+    assert a_preparer(deployment).prepare({"table": "a"}, 0)
 
 
 def test_a_backslash_is_no_nul():

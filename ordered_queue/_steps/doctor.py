@@ -1,0 +1,165 @@
+"""Look at a queue and at what stands around it, for a doctor. Everything is read, nothing is written.
+
+A look costs seven requests a queue and up to three for its work pool; of no kind of run more than 1,000 are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+from uuid import UUID
+
+from prefect.client.schemas.objects import FlowRun, Worker, WorkPool, WorkQueue
+from prefect.client.schemas.responses import DeploymentResponse
+from pydantic import BaseModel
+
+from ordered_queue import _calls, _doctor_calls
+from ordered_queue._calls import Call
+from ordered_queue._steps.effects import (
+    Patience,
+    Steps,
+    as_uuid,
+    ask,
+    ask_for_runs,
+    malformed,
+    read_deployment,
+)
+from ordered_queue.errors import RequestFailed
+from ordered_queue.observation import Observation, counter_of
+from ordered_queue.ordering import PARKED_TAG
+
+M = TypeVar("M", bound=BaseModel)
+
+PATIENCE = Patience(attempt_seconds=30, total_seconds=60, most_attempts=6)
+MOST_PAGES = 5
+MOST_QUEUE_PAGES = 50
+MOST_GENERATIONS = 5
+"""How far up from a waiting run its parents are looked for: its parent may be a subflow of a deployment's run."""
+
+
+def list_queues_in_use() -> Steps[list[UUID]]:
+    """The ids of the deployments that have a queued run which has not ended, waiting or not."""
+    found: list[UUID] = []
+    for _ in range(MOST_QUEUE_PAGES):
+        call = _doctor_calls.list_queues_in_use(len(found))
+        answer = yield from ask(call, PATIENCE)
+        try:
+            page = [as_uuid(call, answer, item["id"]) for item in answer.body]
+        except (TypeError, KeyError) as error:
+            raise malformed(call, answer, error) from error
+        found += page
+        if len(page) < _calls.PAGE:
+            break
+    return found
+
+
+def find_orphans() -> Steps[list[FlowRun]]:
+    """Tagged scheduled runs whose deployment is gone, among the first 1,000.
+
+    Deleting a deployment deletes its scheduled runs. One can become an orphan all the same: parked while the deployment
+    was being deleted, or a finished run that somebody schedules again.
+    """
+    there = yield from ask(_doctor_calls.count_waiting(with_deployment=True), PATIENCE)
+    every = yield from ask(_doctor_calls.count_waiting(with_deployment=False), PATIENCE)
+    if there.body == every.body:
+        return []
+    waiting, _ = yield from _pages(_doctor_calls.all_waiting_runs)
+    wanted = sorted({run.deployment_id for run in waiting if run.deployment_id is not None})
+    existing: set[UUID] = set()
+    for start in range(0, len(wanted), _calls.PAGE):
+        call = _calls.deployments_by_id(wanted[start : start + _calls.PAGE])
+        answer = yield from ask(call, PATIENCE)
+        try:
+            existing |= {as_uuid(call, answer, item["id"]) for item in answer.body}
+        except (TypeError, KeyError) as error:
+            raise malformed(call, answer, error) from error
+    return [run for run in waiting if run.deployment_id not in existing]
+
+
+def look(deployment_id: UUID) -> Steps[Observation]:
+    """Read a queue: its head, what is due, what is active, then the counter once more.
+
+    The order of the reads is that of a fill, and for its reasons.
+
+    Raises:
+        RequestFailed: it could not be read, or the deployment is gone.
+    """
+    before, answer = yield from read_deployment(_calls.read_deployment(deployment_id), PATIENCE)
+    now = answer.now
+    head = yield from ask_for_runs(_calls.waiting_runs(deployment_id, now, _calls.PAGE), PATIENCE)
+    due, due_is_whole = yield from _pages(lambda offset: _calls.due_runs(deployment_id, now, offset))
+    active, active_is_whole = yield from _pages(lambda offset: _calls.active_runs(deployment_id, offset))
+    bounced = yield from ask_for_runs(_calls.bounced_runs(deployment_id), PATIENCE)
+    # Read last, it can tell a zombie from a run that has just started (see ``counting.zombies``).
+    deployment, _ = yield from read_deployment(_calls.read_deployment(deployment_id), PATIENCE)
+    parents = yield from _holding_parents(head, active)
+    pool, work_queue, workers = yield from _surroundings(deployment)
+    return Observation(
+        deployment=deployment,
+        counter_before=counter_of(before),
+        now=now,
+        runs=(*head, *due, *active),
+        is_whole=due_is_whole and active_is_whole,
+        backlog=tuple(run for run in bounced if PARKED_TAG not in run.tags),
+        parents=tuple(parents),
+        pool=pool,
+        work_queue=work_queue,
+        workers=tuple(workers),
+    )
+
+
+def _pages(call_at: Callable[[int], Call]) -> Steps[tuple[list[FlowRun], bool]]:
+    runs: list[FlowRun] = []
+    for _ in range(MOST_PAGES):
+        page = yield from ask_for_runs(call_at(len(runs)), PATIENCE)
+        runs += page
+        if len(page) < _calls.PAGE:
+            return runs, True
+    return runs, False
+
+
+def _holding_parents(head: list[FlowRun], active: list[FlowRun]) -> Steps[list[FlowRun]]:
+    """Those of the active runs from which one of the head descends."""
+    holders = {run.id: run for run in active}
+    found: dict[UUID, FlowRun] = {}
+    children = head
+    for _ in range(MOST_GENERATIONS):
+        task_run_ids = sorted({run.parent_task_run_id for run in children if run.parent_task_run_id is not None})
+        if not task_run_ids:
+            break
+        children = yield from ask_for_runs(_doctor_calls.parents_of(task_run_ids[: _calls.PAGE]), PATIENCE)
+        found |= {run.id: holders[run.id] for run in children if run.id in holders}
+    return list(found.values())
+
+
+def _surroundings(deployment: DeploymentResponse) -> Steps[tuple[WorkPool | None, WorkQueue | None, list[Worker]]]:
+    """The deployment's work pool, work queue and workers; nothing where there is none, or none any more."""
+    pool_name, queue_name = deployment.work_pool_name, deployment.work_queue_name
+    if pool_name is None:
+        return None, None, []
+    pool = yield from _read(_doctor_calls.read_work_pool(pool_name), WorkPool)
+    if pool is None:
+        return None, None, []
+    work_queue = None
+    if queue_name is not None:
+        work_queue = yield from _read(_doctor_calls.read_work_queue(pool_name, queue_name), WorkQueue)
+    call = _doctor_calls.list_workers(pool_name)
+    answer = yield from ask(call, PATIENCE)
+    try:
+        return pool, work_queue, [Worker.model_validate(item) for item in answer.body]
+    except (TypeError, ValueError) as error:
+        raise malformed(call, answer, error) from error
+
+
+def _read(call: Call, model: type[M]) -> Steps[M | None]:
+    """The thing as the server has it; None if it is gone."""
+    try:
+        answer = yield from ask(call, PATIENCE)
+    except RequestFailed as error:
+        if error.status != 404:
+            raise
+        return None
+    try:
+        return model.model_validate(answer.body)
+    except ValueError as error:
+        raise malformed(call, answer, error) from error
