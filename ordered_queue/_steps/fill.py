@@ -1,12 +1,7 @@
 """Fill a queue: promote as many waiting runs as there are free slots.
 
-    read the deployment (its limit), the head of the queue, what is due, what is active - in this order
-    -> decide (``promotion.runs_to_promote``) -> promote each chosen run, in order
-    -> read and decide again until a pass meets no refusal
-
-The order of the reads matters. A run moves from waiting to due to active; whatever moves on between two
-reads is then seen twice at worst, and counted once by its id. Read the other way round it would be seen nowhere, and
-its slot given away.
+    read what the decision needs (``observe``) -> decide (``promotion.runs_to_promote``)
+    -> promote each chosen run, in order -> read and decide again until a pass meets no refusal
 
 Two promoters:
     1. P reads: one slot free, A first.     2. Q reads the same.

@@ -103,7 +103,10 @@ def test_the_commands_of_the_papers_work_when_they_are_run_in_order(in_project, 
     for line in lines:
         words, _, _ = line.partition(" > ")  # what a shell does with the output is no matter of ours
         code = main(shlex.split(words)[1:])
-        assert code == 0, f"{line}: {capsys.readouterr().err}"
+        # The doctor says with 1 that it found something, which on a server that other tests use it may.
+        assert code in ((0, 1) if words.startswith("ordered-queue doctor") else (0,)), (
+            f"{line}: {capsys.readouterr().err}"
+        )
 
     told = capsys.readouterr().out
     assert "Cancelled 2 runs." in told

@@ -361,7 +361,7 @@ def test_doctor_finds_a_waiting_run_whose_deployment_is_gone(deploy, doctor):
     queue.delete(runs[2])
 
     assert code == 1
-    assert found["orphans"]["flow_run_ids"] == [str(runs[2].flow_run_id)]
+    assert str(runs[2].flow_run_id) in found["orphans"]["flow_run_ids"]
 
 
 def test_doctor_looks_at_every_queue_in_use_also_where_nothing_waits(deploy, capsys, later):

@@ -145,11 +145,12 @@ def test_recovery_fills_a_queue_that_nobody_watched_before_the_first_poll(served
     with (tmp_path / "log").open("wb") as log:
         process = serve(server, log)
         try:
-            wait_until(lambda: queue.state_of(second) != "Parked", 60, "recovery")
+            told = b"Start-up recovery: 1 run(s) promoted"
+            wait_until(lambda: told in (tmp_path / "log").read_bytes(), 60, "recovery")
         finally:
             stop(process)
 
-    assert "Start-up recovery: 1 run(s) promoted" in (tmp_path / "log").read_text()
+    assert queue.state_of(second) != "Parked"
 
 
 def test_hand_over_outside_of_a_run_is_nothing(monkeypatch):
