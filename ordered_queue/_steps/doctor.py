@@ -24,6 +24,7 @@ from ordered_queue._steps.effects import (
     malformed,
     read_deployment,
 )
+from ordered_queue._steps.sweep import list_deployment_ids
 from ordered_queue.errors import RequestFailed
 from ordered_queue.observation import Observation, counter_of
 from ordered_queue.ordering import PARKED_TAG
@@ -32,25 +33,13 @@ M = TypeVar("M", bound=BaseModel)
 
 PATIENCE = Patience(attempt_seconds=30, total_seconds=60, most_attempts=6)
 MOST_PAGES = 5
-MOST_QUEUE_PAGES = 50
 MOST_GENERATIONS = 5
 """How far up from a waiting run its parents are looked for: its parent may be a subflow of a deployment's run."""
 
 
 def list_queues_in_use() -> Steps[list[UUID]]:
     """The ids of the deployments that have a queued run which has not ended, waiting or not."""
-    found: list[UUID] = []
-    for _ in range(MOST_QUEUE_PAGES):
-        call = _doctor_calls.list_queues_in_use(len(found))
-        answer = yield from ask(call, PATIENCE)
-        try:
-            page = [as_uuid(call, answer, item["id"]) for item in answer.body]
-        except (TypeError, KeyError) as error:
-            raise malformed(call, answer, error) from error
-        found += page
-        if len(page) < _calls.PAGE:
-            break
-    return found
+    return list_deployment_ids(_doctor_calls.list_queues_in_use, PATIENCE)
 
 
 def find_orphans() -> Steps[list[FlowRun]]:

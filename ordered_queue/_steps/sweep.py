@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from uuid import UUID
 
 from ordered_queue import _calls
+from ordered_queue._calls import Call
 from ordered_queue._steps.effects import Patience, Steps, as_uuid, ask, malformed
 from ordered_queue._steps.fill import ATTEMPT_SECONDS, FILL_SECONDS, MOST_ATTEMPTS, Filled, fill, problem_of
 from ordered_queue.runs import QueueSwept
@@ -40,10 +42,22 @@ def sweep(deployment_id: UUID | None, promoted_timeout: timedelta, swept: list[Q
 
 def list_queues() -> Steps[list[UUID]]:
     """The ids of the deployments in whose queues a run may wait."""
-    patience = Patience(ATTEMPT_SECONDS, FILL_SECONDS, MOST_ATTEMPTS)
+    return list_deployment_ids(_calls.list_queues, Patience(ATTEMPT_SECONDS, FILL_SECONDS, MOST_ATTEMPTS))
+
+
+def list_deployment_ids(call_at: Callable[[int], Call], patience: Patience) -> Steps[list[UUID]]:
+    """The ids of all deployments that a call lists, page by page.
+
+    Args:
+        call_at: the call for the page at an offset.
+        patience: how long to ask for each page.
+
+    Raises:
+        RequestFailed: the server gave no usable answer.
+    """
     found: list[UUID] = []
     for _ in range(MOST_DEPLOYMENT_PAGES):
-        call = _calls.list_queues(len(found))
+        call = call_at(len(found))
         answer = yield from ask(call, patience)
         try:
             page = [as_uuid(call, answer, item["id"]) for item in answer.body]

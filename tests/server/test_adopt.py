@@ -5,9 +5,8 @@ import pytest
 from ordered_queue import PARKED_TAG, fill_free_slots_sync
 from ordered_queue._drive import drive_sync
 from ordered_queue._steps.adopt import adopt
-from ordered_queue._steps.effects import Send
 from ordered_queue.cli import main
-from tests.interruption import Crash, counting_requests, crashing_after
+from tests.interruption import Crash, counting_requests, crashing_after, watched
 
 
 def native_backlog(queue, count):
@@ -120,16 +119,13 @@ def test_adopt_does_not_revive_a_run_that_ends_while_it_is_at_work(deploy, fate)
 
 def before_first_write(steps, act):
     """The same steps; `act` is called right before their first request that writes."""
-    answer = None
-    while True:
-        try:
-            effect = next(steps) if answer is None else steps.send(answer)
-        except StopIteration as stop:
-            return stop.value
-        if isinstance(effect, Send) and effect.call.method == "PATCH" and act is not None:
-            act()
-            act = None
-        answer = yield effect
+    acts = [act]
+
+    def before(number, send):
+        if send.call.method == "PATCH" and acts:
+            acts.pop()()
+
+    return watched(steps, before)
 
 
 def test_adopt_refuses_a_deployment_that_would_cancel_the_runs(deploy, capsys):
