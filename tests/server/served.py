@@ -1,6 +1,7 @@
 """Flows as users write them, served by ``ordered_queue.serve`` in a process of its own."""
 
 import os
+import sys
 import time
 
 import anyio
@@ -77,9 +78,18 @@ FLOWS = {
     "caller": (starts_a_queued_run, None),
 }
 
+NOT_YET = "recovered"
+"""Served only by a process that is told to: until then nobody polls for it."""
+
+
+def deployment(name: str):
+    made, limit = FLOWS[name]
+    return made.to_deployment(name=name, concurrency_limit=limit)
+
+
 if __name__ == "__main__":
     ordered_queue.serve(
-        *[made.to_deployment(name=name, concurrency_limit=limit) for name, (made, limit) in FLOWS.items()],
+        *[deployment(name) for name in sys.argv[1:] or FLOWS if sys.argv[1:] or name != NOT_YET],
         query_seconds=0.5,
         limit=None,
     )
