@@ -3,9 +3,8 @@
 Prefect's client retries five times with back-off, over a minute against a dead server. Inside a flow's end that is
 too long, and a step wants to see each answer. Two things are needed:
 
-- ``PREFECT_CLIENT_MAX_RETRIES`` of 0 ends the retries after errors of the connection. After an answer of 408, 429,
-502 or 503
-  the client still sleeps first, for as long as ``Retry-After`` says, and then gives the answer; with the header
+- ``PREFECT_CLIENT_MAX_RETRIES`` of 0 ends the retries after errors of the connection. After an answer of 408, 429, 502
+  or 503 the client still sleeps first, for as long as ``Retry-After`` says, and then gives the answer; with the header
   ``Prefect-Maintenance`` it goes on for ever, whatever the setting;
 - so such an answer is turned into an exception as soon as its headers are there, through httpcore's trace extension.
 

@@ -10,7 +10,6 @@ A run that was put in the future on purpose (by a schedule, or by hand) is left 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import datetime, timezone
 from uuid import UUID
 
@@ -18,9 +17,8 @@ from prefect.client.schemas.objects import FlowRun
 from prefect.client.schemas.responses import DeploymentResponse
 
 from ordered_queue import _calls
-from ordered_queue._calls import Call
 from ordered_queue._steps.deployments import find_deployment
-from ordered_queue._steps.effects import Patience, Sleep, Steps, ask, ask_for_runs
+from ordered_queue._steps.effects import Patience, Sleep, Steps, ask, ask_for_pages, ask_for_runs
 from ordered_queue._steps.server import require_server
 from ordered_queue.errors import RequestFailed
 from ordered_queue.ordering import PARKED_TAG, aware, is_bounced, standing
@@ -66,9 +64,13 @@ def adopt(deployment: str | UUID | DeploymentResponse, adopted: list[UUID]) -> S
 
 def read_backlog(deployment_id: UUID) -> Steps[list[FlowRun]]:
     """What waits for a slot without the tag: bounced, or due; in the order of creation."""
-    bounced = yield from _pages(lambda offset: _calls.bounced_runs(deployment_id, offset))
+    bounced, _ = yield from ask_for_pages(
+        lambda offset: _calls.bounced_runs(deployment_id, offset), PATIENCE, MOST_PAGES
+    )
     moment = yield Sleep(0)
-    due = yield from _pages(lambda offset: _calls.due_runs(deployment_id, moment.now, offset))
+    due, _ = yield from ask_for_pages(
+        lambda offset: _calls.due_runs(deployment_id, moment.now, offset), PATIENCE, MOST_PAGES
+    )
     runs = {run.id: run for run in [*bounced, *due]}.values()
     return sorted((run for run in runs if _is_backlog(run, moment.now)), key=_creation_order)
 
@@ -94,13 +96,3 @@ def _tag(run: FlowRun) -> Steps[None]:
     except RequestFailed as error:
         if error.status != 404:  # Deleted meanwhile.
             raise
-
-
-def _pages(call_at: Callable[[int], Call]) -> Steps[list[FlowRun]]:
-    runs: list[FlowRun] = []
-    for _ in range(MOST_PAGES):
-        page = yield from ask_for_runs(call_at(len(runs)), PATIENCE)
-        runs += page
-        if len(page) < _calls.PAGE:
-            break
-    return runs

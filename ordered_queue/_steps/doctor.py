@@ -5,7 +5,6 @@ A look costs seven requests a queue and up to three for its work pool; of no kin
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TypeVar
 from uuid import UUID
 
@@ -20,6 +19,7 @@ from ordered_queue._steps.effects import (
     Steps,
     as_uuid,
     ask,
+    ask_for_pages,
     ask_for_runs,
     malformed,
     read_deployment,
@@ -52,7 +52,7 @@ def find_orphans() -> Steps[list[FlowRun]]:
     every = yield from ask(_doctor_calls.count_waiting(with_deployment=False), PATIENCE)
     if there.body == every.body:
         return []
-    waiting, _ = yield from _pages(_doctor_calls.all_waiting_runs)
+    waiting, _ = yield from ask_for_pages(_doctor_calls.all_waiting_runs, PATIENCE, MOST_PAGES)
     wanted = sorted({run.deployment_id for run in waiting if run.deployment_id is not None})
     existing: set[UUID] = set()
     for start in range(0, len(wanted), _calls.PAGE):
@@ -76,8 +76,12 @@ def look(deployment_id: UUID) -> Steps[Observation]:
     before, answer = yield from read_deployment(_calls.read_deployment(deployment_id), PATIENCE)
     now = answer.now
     head = yield from ask_for_runs(_calls.waiting_runs(deployment_id, now, _calls.PAGE), PATIENCE)
-    due, due_is_whole = yield from _pages(lambda offset: _calls.due_runs(deployment_id, now, offset))
-    active, active_is_whole = yield from _pages(lambda offset: _calls.active_runs(deployment_id, offset))
+    due, due_is_whole = yield from ask_for_pages(
+        lambda offset: _calls.due_runs(deployment_id, now, offset), PATIENCE, MOST_PAGES
+    )
+    active, active_is_whole = yield from ask_for_pages(
+        lambda offset: _calls.active_runs(deployment_id, offset), PATIENCE, MOST_PAGES
+    )
     bounced = yield from ask_for_runs(_calls.bounced_runs(deployment_id), PATIENCE)
     # Read last, it can tell a zombie from a run that has just started (see ``counting.zombies``).
     deployment, _ = yield from read_deployment(_calls.read_deployment(deployment_id), PATIENCE)
@@ -95,16 +99,6 @@ def look(deployment_id: UUID) -> Steps[Observation]:
         work_queue=work_queue,
         workers=tuple(workers),
     )
-
-
-def _pages(call_at: Callable[[int], Call]) -> Steps[tuple[list[FlowRun], bool]]:
-    runs: list[FlowRun] = []
-    for _ in range(MOST_PAGES):
-        page = yield from ask_for_runs(call_at(len(runs)), PATIENCE)
-        runs += page
-        if len(page) < _calls.PAGE:
-            return runs, True
-    return runs, False
 
 
 def _holding_parents(head: list[FlowRun], active: list[FlowRun]) -> Steps[list[FlowRun]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeAlias, TypeVar
@@ -11,7 +11,7 @@ from uuid import UUID
 from prefect.client.schemas.objects import FlowRun
 from prefect.client.schemas.responses import DeploymentResponse
 
-from ordered_queue._calls import Call
+from ordered_queue._calls import PAGE, Call
 from ordered_queue.errors import RequestFailed
 
 
@@ -124,6 +124,23 @@ def ask_for_runs(call: Call, patience: Patience) -> Steps[list[FlowRun]]:
         return [FlowRun.model_validate(item) for item in answer.body]
     except (TypeError, ValueError) as error:
         raise malformed(call, answer, error) from error
+
+
+def ask_for_pages(
+    call_at: Callable[[int], Call], patience: Patience, most_pages: int
+) -> Steps[tuple[list[FlowRun], bool]]:
+    """Ask for full pages of flow runs, by offset, until one is not full; the runs, and whether that was all.
+
+    Raises:
+        RequestFailed: a page could not be had.
+    """
+    runs: list[FlowRun] = []
+    for _ in range(most_pages):
+        page = yield from ask_for_runs(call_at(len(runs)), patience)
+        runs += page
+        if len(page) < PAGE:
+            return runs, True
+    return runs, False
 
 
 def read_deployment(call: Call, patience: Patience) -> Steps[tuple[DeploymentResponse, Answer]]:

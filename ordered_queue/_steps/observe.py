@@ -16,7 +16,7 @@ from uuid import UUID
 from prefect.client.schemas.objects import FlowRun
 
 from ordered_queue import _calls, promotion
-from ordered_queue._steps.effects import Patience, Steps, ask_for_runs, read_deployment
+from ordered_queue._steps.effects import Patience, Steps, ask_for_pages, ask_for_runs, read_deployment
 from ordered_queue.ordering import is_bounced, scheduled_time, standing
 from ordered_queue.runs import QueueSnapshot, Standing
 
@@ -110,10 +110,4 @@ def _read_due(deployment_id: UUID, now: datetime, patience: Patience) -> Steps[t
 
 def _read_active(deployment_id: UUID, patience: Patience) -> Steps[tuple[list[FlowRun], bool]]:
     """Read what is active, and whether that was all. By offset: one that ends frees what is missed."""
-    runs: list[FlowRun] = []
-    for _ in range(MOST_PAGES):
-        page = yield from ask_for_runs(_calls.active_runs(deployment_id, len(runs)), patience)
-        runs += page
-        if len(page) < _calls.PAGE:
-            return runs, True
-    return runs, False
+    return ask_for_pages(lambda offset: _calls.active_runs(deployment_id, offset), patience, MOST_PAGES)
