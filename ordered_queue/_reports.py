@@ -9,6 +9,7 @@ from uuid import UUID
 from prefect.logging import get_logger
 
 from ordered_queue._steps.fill import Filled
+from ordered_queue.errors import cause_of
 from ordered_queue.runs import QueueSwept
 
 logger = get_logger("ordered_queue")
@@ -36,11 +37,6 @@ def log_failure(deployment_id: UUID | None, error: Exception) -> None:
 def _log_problem(deployment_id: UUID | None, problem: str) -> None:
     whose = "the queues" if deployment_id is None else f"the queue of deployment {deployment_id}"
     logger.warning("Could not fill %s: %s. %s", whose, problem, REPAIR)
-
-
-def cause_of(error: Exception) -> str:
-    """The error in the words of a log line."""
-    return str(error).rstrip(".") or f"it took too long ({type(error).__name__})"
 
 
 def report_fill(deployment_id: UUID, filled: Filled) -> int:

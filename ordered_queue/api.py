@@ -15,12 +15,13 @@ from prefect.client.orchestration import PrefectClient, SyncPrefectClient, get_c
 from prefect.client.schemas.responses import DeploymentResponse
 
 from ordered_queue._drive import drive, drive_sync
-from ordered_queue._reports import cause_of, logger, never_raising, report_fill, report_sweep
+from ordered_queue._reports import logger, never_raising, report_fill, report_sweep
 from ordered_queue._steps import park as _park
 from ordered_queue._steps import sweep as _sweep
 from ordered_queue._steps.effects import Steps
 from ordered_queue._steps.fill import Filled, fill
 from ordered_queue._version import __version__
+from ordered_queue.errors import cause_of
 from ordered_queue.runs import ParkedRun, QueueSwept, RunRequest
 from ordered_queue.settings import load_settings
 

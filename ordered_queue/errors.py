@@ -143,3 +143,8 @@ class RequestFailed(OrderedQueueError):
         self.status = status
         self.reason = reason
         super().__init__(f"{what} failed: {reason}")
+
+
+def cause_of(error: Exception) -> str:
+    """An error in the words of a log line."""
+    return str(error).rstrip(".") or f"it took too long ({type(error).__name__})"

@@ -5,6 +5,10 @@ still tells of as an event. One task listens, one fills what was named, one swee
 while a fill is under way are put together: a thousand of them become few fills. A missed event costs at most the time
 to the next sweep.
 
+Prefect tells of a change before it commits it (its rules emit the event from within the transaction), so whoever acts
+on an event at once may still read what was before. Each queue that an event names is therefore looked at twice: at
+once, and again `SECOND_LOOK_SECONDS` later.
+
 Several watchers at once are harmless: promotion is atomic.
 """
 
@@ -12,6 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import signal
 import time
 from collections.abc import Callable
@@ -35,6 +40,9 @@ BEHIND = timedelta(seconds=10)
 
 PAUSE_AFTER_NOTHING_SECONDS = 0.5
 """After a round that promoted nothing: a submission's own burst of events is worth few looks."""
+
+SECOND_LOOK_SECONDS = 1.0
+"""When a queue is looked at again after an event: the change that the event tells of is committed by then."""
 
 LONGEST_RECONNECT_SECONDS = 30.0
 
@@ -175,12 +183,20 @@ def lag_teller(connected: datetime) -> Callable[[datetime], None]:
 
 
 async def _fill_what_is_named(client: PrefectClient, watching: Watching) -> None:
+    second_looks: dict[UUID, float] = {}
     while True:
-        await watching.queue_named.wait()
-        queues, watching.queues = watching.queues, set()
+        until_next = min(second_looks.values(), default=math.inf) - time.monotonic()
+        with anyio.move_on_after(max(until_next, 0)):
+            await watching.queue_named.wait()
+        named, watching.queues = watching.queues, set()
+        now = time.monotonic()
+        due = {deployment_id for deployment_id, when in second_looks.items() if when <= now}
         promoted = 0
-        for deployment_id in queues:
+        for deployment_id in named | due:
             promoted += await fill_free_slots(client, deployment_id)
+        for deployment_id in due:
+            del second_looks[deployment_id]
+        second_looks |= dict.fromkeys(named, time.monotonic() + SECOND_LOOK_SECONDS)
         if promoted:
             logger.info("Watcher: promoted %d run(s) after an event.", promoted)
         else:

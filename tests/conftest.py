@@ -43,6 +43,9 @@ DATABASES = ["sqlite", "postgresql"]
 on_both_databases = pytest.mark.parametrize("server", DATABASES, indirect=True)
 """For a test or a module: its server stands on SQLite once, on PostgreSQL once."""
 
+on_postgresql = pytest.mark.parametrize("server", ["postgresql"], indirect=True)
+"""For what depends on how PostgreSQL commits."""
+
 
 @pytest.fixture(scope="session")
 def sqlite_server(tmp_path_factory):

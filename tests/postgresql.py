@@ -51,6 +51,23 @@ def postgresql() -> Generator[str, None, None]:
             server.wait(START_SECONDS)
 
 
+@contextmanager
+def slow_commits(url: str, table: str, seconds: float) -> Generator[None, None, None]:
+    """Let every transaction that updates a row of the table take this long to commit."""
+    psql = ["psql", "--quiet", "--host", url.split("host=")[1], "--username", "postgres", "--command"]
+    make = f"""
+        CREATE FUNCTION slow_commit() RETURNS trigger LANGUAGE plpgsql AS
+            $$ BEGIN PERFORM pg_sleep({seconds}); RETURN NULL; END $$;
+        CREATE CONSTRAINT TRIGGER slow_commit AFTER UPDATE ON {table} DEFERRABLE INITIALLY DEFERRED
+            FOR EACH ROW EXECUTE FUNCTION slow_commit();
+    """
+    run([*psql, make], BINARIES)
+    try:
+        yield
+    finally:
+        run([*psql, "DROP FUNCTION slow_commit CASCADE"], BINARIES)
+
+
 def run(command: list[str], folder: Path) -> None:
     program, *arguments = command
     done = subprocess.run(

@@ -19,6 +19,7 @@ from prefect.client.schemas.responses import DeploymentResponse
 from ordered_queue import _calls
 from ordered_queue._steps.deployments import find_deployment
 from ordered_queue._steps.effects import Patience, Sleep, Steps, ask, ask_for_pages, ask_for_runs
+from ordered_queue._steps.pages import EVERY_PAGE, read_due
 from ordered_queue._steps.server import require_server
 from ordered_queue.errors import RequestFailed
 from ordered_queue.ordering import PARKED_TAG, aware, is_bounced, standing
@@ -26,9 +27,6 @@ from ordered_queue.runs import Standing
 from ordered_queue.submission import refuse_unsuitable
 
 PATIENCE = Patience(attempt_seconds=30, total_seconds=60)
-MOST_PAGES = 500
-"""How many pages of one kind a pass reads: 100,000 runs."""
-
 MOST_PASSES = 5
 """Runs move while they are read, so one may slip from page to page unseen: look until a pass finds nothing new."""
 
@@ -65,12 +63,10 @@ def adopt(deployment: str | UUID | DeploymentResponse, adopted: list[UUID]) -> S
 def read_backlog(deployment_id: UUID) -> Steps[list[FlowRun]]:
     """What waits for a slot without the tag: bounced, or due; in the order of creation."""
     bounced, _ = yield from ask_for_pages(
-        lambda offset: _calls.bounced_runs(deployment_id, offset), PATIENCE, MOST_PAGES
+        lambda offset: _calls.bounced_runs(deployment_id, offset), PATIENCE, EVERY_PAGE
     )
     moment = yield Sleep(0)
-    due, _ = yield from ask_for_pages(
-        lambda offset: _calls.due_runs(deployment_id, moment.now, offset), PATIENCE, MOST_PAGES
-    )
+    due, _ = yield from read_due(deployment_id, moment.now, PATIENCE, EVERY_PAGE)
     runs = {run.id: run for run in [*bounced, *due]}.values()
     return sorted((run for run in runs if _is_backlog(run, moment.now)), key=_creation_order)
 

@@ -24,6 +24,7 @@ from ordered_queue._steps.effects import (
     malformed,
     read_deployment,
 )
+from ordered_queue._steps.pages import MOST_PAGES, read_active, read_due
 from ordered_queue._steps.sweep import list_deployment_ids
 from ordered_queue.errors import RequestFailed
 from ordered_queue.observation import Observation, counter_of
@@ -32,7 +33,6 @@ from ordered_queue.ordering import PARKED_TAG
 M = TypeVar("M", bound=BaseModel)
 
 PATIENCE = Patience(attempt_seconds=30, total_seconds=60, most_attempts=6)
-MOST_PAGES = 5
 MOST_GENERATIONS = 5
 """How far up from a waiting run its parents are looked for: its parent may be a subflow of a deployment's run."""
 
@@ -76,12 +76,8 @@ def look(deployment_id: UUID) -> Steps[Observation]:
     before, answer = yield from read_deployment(_calls.read_deployment(deployment_id), PATIENCE)
     now = answer.now
     head = yield from ask_for_runs(_calls.waiting_runs(deployment_id, now, _calls.PAGE), PATIENCE)
-    due, due_is_whole = yield from ask_for_pages(
-        lambda offset: _calls.due_runs(deployment_id, now, offset), PATIENCE, MOST_PAGES
-    )
-    active, active_is_whole = yield from ask_for_pages(
-        lambda offset: _calls.active_runs(deployment_id, offset), PATIENCE, MOST_PAGES
-    )
+    due, due_is_whole = yield from read_due(deployment_id, now, PATIENCE)
+    active, active_is_whole = yield from read_active(deployment_id, PATIENCE)
     bounced = yield from ask_for_runs(_calls.bounced_runs(deployment_id), PATIENCE)
     # Read last, it can tell a zombie from a run that has just started (see ``counting.zombies``).
     deployment, _ = yield from read_deployment(_calls.read_deployment(deployment_id), PATIENCE)

@@ -21,7 +21,8 @@ from prefect.client.schemas.objects import FlowRun
 from ordered_queue import _calls, promotion
 from ordered_queue._calls import PROMOTED_MESSAGE
 from ordered_queue._steps.effects import Patience, Sleep, Steps, ask, malformed
-from ordered_queue._steps.observe import MOST_PAGES, observe
+from ordered_queue._steps.observe import observe
+from ordered_queue._steps.pages import MOST_PAGES
 from ordered_queue._steps.server import require_server_for
 from ordered_queue._steps.set_aside import without_set_aside
 from ordered_queue.errors import RequestFailed
@@ -154,8 +155,3 @@ def promote(flow_run_id: UUID, when: datetime, patience: Patience, message: str 
         return (state.get("state_details") or {}).get("transition_id") == str(transition_id)
     except (AttributeError, KeyError, TypeError) as error:
         raise malformed(call, answer, error) from error
-
-
-def problem_of(error: Exception) -> str:
-    """The error in the words of a log line."""
-    return str(error).rstrip(".")

@@ -28,9 +28,9 @@ from ordered_queue import _calls, promotion
 from ordered_queue._steps.chunk import ATTEMPT_SECONDS, already_there, park_chunk
 from ordered_queue._steps.deployments import PATIENCE, find_deployment
 from ordered_queue._steps.effects import Patience, Sleep, Steps, T, ask_for_runs
-from ordered_queue._steps.fill import Filled, fill, problem_of
+from ordered_queue._steps.fill import Filled, fill
 from ordered_queue._steps.server import require_server
-from ordered_queue.errors import InvalidRun, OrderedQueueError, RequestFailed, SubmissionIncomplete
+from ordered_queue.errors import InvalidRun, OrderedQueueError, RequestFailed, SubmissionIncomplete, cause_of
 from ordered_queue.ordering import PARK_DELAY, PARKED_TAG, SPACING, submission_base
 from ordered_queue.runs import ParkedRun
 from ordered_queue.submission import PreparedRun, Preparer, refuse_unsuitable
@@ -165,7 +165,7 @@ def _told(steps: Steps[T], submission: Submission, parking: Parking) -> Steps[T]
     try:
         return (yield from steps)
     except RequestFailed as error:
-        raise SubmissionIncomplete(len(parking.parked), submission.key, problem_of(error)) from error
+        raise SubmissionIncomplete(len(parking.parked), submission.key, cause_of(error)) from error
 
 
 def _park_all(
@@ -182,7 +182,7 @@ def _park_all(
         yield from park_chunk(deployment, chunk, known, base, submission.key, _patience(submission), parked)
     except RequestFailed as error:
         prefix = len(parking.parked) + _prefix(chunk, parked)
-        raise SubmissionIncomplete(prefix, submission.key, problem_of(error)) from error
+        raise SubmissionIncomplete(prefix, submission.key, cause_of(error)) from error
     except InvalidRun as error:
         raise _stopped(error, len(parking.parked) + _prefix(chunk, parked), submission.key) from error
     return [parked[run.key] for run in chunk]
@@ -256,5 +256,5 @@ def _fill_quietly(deployment_id: UUID, promoted_timeout: timedelta, parking: Par
     try:
         yield from fill(deployment_id, None, promoted_timeout, filled)
     except OrderedQueueError as error:
-        filled.notes.append(f"could not fill the queue ({problem_of(error)}); the next run to end or sweep will")
+        filled.notes.append(f"could not fill the queue ({cause_of(error)}); the next run to end or sweep will")
     parking.notes += [note for note in filled.notes if note not in parking.notes]

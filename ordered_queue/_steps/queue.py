@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import datetime
 from uuid import UUID, uuid4
 
@@ -10,9 +9,11 @@ from prefect.client.schemas.objects import FlowRun
 from prefect.client.schemas.responses import DeploymentResponse
 
 from ordered_queue import _calls, promotion
+from ordered_queue._calls import PAGE
 from ordered_queue._steps.deployments import find_deployment
-from ordered_queue._steps.effects import Patience, Sleep, Steps, ask, ask_for_runs
+from ordered_queue._steps.effects import Patience, Sleep, Steps, ask
 from ordered_queue._steps.fill import promote
+from ordered_queue._steps.pages import EVERY_PAGE, read_active, read_due, read_waiting
 from ordered_queue._steps.sweep import list_queues
 from ordered_queue.errors import RequestFailed
 from ordered_queue.ordering import PARKED_TAG, order_key, standing
@@ -30,22 +31,13 @@ def list_queue(deployment: str | UUID | DeploymentResponse, most: int) -> Steps[
     """
     found, answer = yield from find_deployment(deployment, PATIENCE)
     now = answer.now
-    head = yield from _read_all(lambda offset, page: _calls.waiting_runs(found.id, now, page, offset), most + 1)
-    due = yield from _read_all(lambda offset, page: _calls.due_runs(found.id, now, offset), 1_000)
-    active = yield from _read_all(lambda offset, page: _calls.active_runs(found.id, offset), 1_000)
+    head, _ = yield from read_waiting(
+        found.id, now, PATIENCE, lambda read: min(PAGE, max(0, most + 1 - len(read))), EVERY_PAGE
+    )
+    due, _ = yield from read_due(found.id, now, PATIENCE)
+    active, _ = yield from read_active(found.id, PATIENCE)
     decision = promotion.decide([*head, *due, *active], promotion.limit_of(found), now)
     return QueueListing(found, now, decision, is_whole=len(head) <= most)
-
-
-def _read_all(call_at: Callable[[int, int], _calls.Call], most: int) -> Steps[list[FlowRun]]:
-    runs: list[FlowRun] = []
-    while len(runs) < most:
-        size = min(_calls.PAGE, most - len(runs))
-        page = yield from ask_for_runs(call_at(len(runs), size), PATIENCE)
-        runs += page
-        if len(page) < size:
-            break
-    return runs
 
 
 def cancel_submission(submission_key: str, deployment_id: UUID | None, cancelled: list[UUID]) -> Steps[None]:
@@ -72,10 +64,8 @@ def cancel_submission(submission_key: str, deployment_id: UUID | None, cancelled
 
 def _not_started(deployment_id: UUID, now: datetime) -> Steps[list[FlowRun]]:
     """What is promoted or due but not taken, then what waits, in order."""
-    waiting = yield from _read_all(
-        lambda offset, page: _calls.waiting_runs(deployment_id, now, page, offset), most=1_000_000
-    )
-    due = yield from _read_all(lambda offset, page: _calls.due_runs(deployment_id, now, offset), 1_000_000)
+    waiting, _ = yield from read_waiting(deployment_id, now, PATIENCE, lambda _: PAGE, EVERY_PAGE)
+    due, _ = yield from read_due(deployment_id, now, PATIENCE, EVERY_PAGE)
     # By id: a run that is promoted between the two reads is in both, and the later one is the news.
     runs = {run.id: run for run in [*waiting, *due]}.values()
     taken_next = [run for run in runs if standing(run, now) in (Standing.PROMOTED, Standing.OUTSIDER)]

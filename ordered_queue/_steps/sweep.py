@@ -9,7 +9,8 @@ from uuid import UUID
 from ordered_queue import _calls
 from ordered_queue._calls import Call
 from ordered_queue._steps.effects import Patience, Steps, as_uuid, ask, malformed
-from ordered_queue._steps.fill import ATTEMPT_SECONDS, FILL_SECONDS, MOST_ATTEMPTS, Filled, fill, problem_of
+from ordered_queue._steps.fill import ATTEMPT_SECONDS, FILL_SECONDS, MOST_ATTEMPTS, Filled, fill
+from ordered_queue.errors import cause_of
 from ordered_queue.runs import QueueSwept
 
 MOST_DEPLOYMENT_PAGES = 50
@@ -36,7 +37,7 @@ def sweep(deployment_id: UUID | None, promoted_timeout: timedelta, swept: list[Q
         try:
             yield from fill(each_id, None, promoted_timeout, filled)
         except Exception as error:  # whatever is wrong with one queue, the others are filled
-            problem = problem_of(error)
+            problem = cause_of(error)
         swept.append(QueueSwept(each_id, len(filled.promoted), problem, tuple(filled.notes)))
 
 

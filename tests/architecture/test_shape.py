@@ -23,6 +23,7 @@ LAYERS = [
     ["_doctor_calls"],
     ["_steps.effects"],
     ["_steps.server", "_steps.deployments"],
+    ["_steps.pages"],
     ["_steps.observe", "_steps.set_aside"],
     ["_steps.fill", "_steps.chunk"],
     ["_steps.sweep", "_steps.park", "_steps.ending"],

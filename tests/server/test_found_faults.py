@@ -9,6 +9,7 @@ from ordered_queue._drive import drive_sync
 from ordered_queue._steps.fill import Filled, fill
 from ordered_queue._steps.park import Parking, Submission
 from ordered_queue._steps.park import park as park_steps
+from ordered_queue._steps.queue import cancel_submission
 from tests.conftest import on_both_databases
 from tests.interruption import Crash, crashing_after, with_interruption
 from tests.server.test_park import numbers, waiting_numbers
@@ -122,6 +123,21 @@ def test_the_first_of_many_bounced_runs_is_not_skipped_when_one_bounces_again(de
     drive_sync(client, with_interruption(steps, 3, the_first_bounces_again))
 
     assert filled.promoted == [runs[0].flow_run_id]
+
+
+def test_cancelling_a_submission_misses_nobody_when_others_leave_between_two_pages(deploy, client):
+    queue = deploy(limit=1)
+    runs = queue.park(210, submission_key="s")
+    cancelled = []
+
+    def somebody_cancels_five():
+        for run in runs[1:6]:
+            queue.cancel(run)
+
+    drive_sync(client, with_interruption(cancel_submission("s", queue.id, cancelled), 2, somebody_cancels_five))
+
+    assert queue.states(runs[6:206]) == ["Cancelled"] * 200
+    assert queue.states(runs[206:]) == ["Cancelled"] * 4
 
 
 def in_a_minute():
