@@ -40,6 +40,11 @@ def postgresql() -> Generator[str, None, None]:
             "listen_addresses=",
             "-c",
             "max_connections=200",
+            # Nothing of a test survives a power cut. What one transaction sees of another is the same.
+            "-c",
+            "fsync=off",
+            "-c",
+            "full_page_writes=off",
         ]
         with (folder / "log").open("wb") as log:
             server = subprocess.Popen(command, stdout=log, stderr=log, cwd=folder, **UNPRIVILEGED)
