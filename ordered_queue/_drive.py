@@ -17,6 +17,7 @@ from prefect.client.orchestration import PrefectClient, SyncPrefectClient
 
 from ordered_queue._attempt import TRACE_EXTENSION, TurnedAway, trace_async, trace_sync, without_client_retries
 from ordered_queue._calls import Call
+from ordered_queue._secrets import without_secrets
 from ordered_queue._steps.effects import Answer, Send, Steps, T
 
 CLOCK_TOLERANCE = timedelta(seconds=3)
@@ -128,8 +129,9 @@ class _Watch:
                 reason=f"the server answered {response.status_code} {_detail(response)}".rstrip(),
                 retry_after_seconds=_retry_after(response.headers.get("Retry-After", "")),
             )
-        # The exception's text may be empty (a time-out) and never holds headers.
-        return self._answer(reason=f"no answer ({type(error).__name__}{': ' if str(error) else ''}{error})")
+        # The exception's text may be empty (a time-out), and holds the header that cannot be sent.
+        text = without_secrets(str(error))
+        return self._answer(reason=f"no answer ({type(error).__name__}{': ' if text else ''}{text})")
 
     def _answer(self, **known: Any) -> Answer:
         return Answer(

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from prefect.logging import get_logger
 
+from ordered_queue._secrets import without_secrets
 from ordered_queue._steps.fill import Filled
 from ordered_queue.errors import cause_of
 from ordered_queue.runs import QueueSwept
@@ -31,7 +32,7 @@ def never_raising(deployment_id: UUID | None) -> Generator[None, None, None]:
 
 def log_failure(deployment_id: UUID | None, error: Exception) -> None:
     """Log once what kept a queue from being filled, and what will repair it."""
-    _log_problem(deployment_id, cause_of(error))
+    _log_problem(deployment_id, without_secrets(cause_of(error)))
 
 
 def _log_problem(deployment_id: UUID | None, problem: str) -> None:

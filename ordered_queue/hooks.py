@@ -14,13 +14,14 @@ import sys
 import threading
 from collections.abc import Callable
 from contextvars import copy_context
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 from uuid import UUID
 
 from prefect import Flow, State
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.objects import FlowRun
 from prefect.context import FlowRunContext
+from prefect.flows import FlowStateHook
 
 from ordered_queue._drive import drive_sync
 from ordered_queue._reports import log_failure, report_fill
@@ -31,6 +32,7 @@ from ordered_queue.api import WHOLE_FILL_SECONDS
 from ordered_queue.settings import load_settings
 
 AnyFlow = TypeVar("AnyFlow", bound=Flow[..., Any])
+Hook = FlowStateHook[..., Any]
 
 
 def queued(flow: AnyFlow) -> AnyFlow:
@@ -38,16 +40,22 @@ def queued(flow: AnyFlow) -> AnyFlow:
 
     Returns:
         the same flow, with the hooks of this module added behind its own.
+
+    Raises:
+        TypeError: this is no flow; `queued` stands below ``@flow``.
     """
-    for hooks, hook in (
-        (flow.on_completion_hooks, hand_over_on_end),
-        (flow.on_failure_hooks, hand_over_on_end),
-        (flow.on_crashed_hooks, hand_over_on_end),
-        (flow.on_cancellation_hooks, hand_over_on_cancellation),
-    ):
-        if hook not in hooks:
-            hooks.append(hook)
+    if not isinstance(cast("object", flow), Flow):
+        raise TypeError(f"queued was given {flow!r}, which is no flow: write @queued above @flow, not below it.")
+    # New lists: the flow's own may be those of the caller, who shares them with other flows.
+    flow.on_completion_hooks = _with(hand_over_on_end, flow.on_completion_hooks)
+    flow.on_failure_hooks = _with(hand_over_on_end, flow.on_failure_hooks)
+    flow.on_crashed_hooks = _with(hand_over_on_end, flow.on_crashed_hooks)
+    flow.on_cancellation_hooks = _with(hand_over_on_cancellation, flow.on_cancellation_hooks)
     return flow
+
+
+def _with(hook: Hook, hooks: list[Hook]) -> list[Hook]:
+    return [*hooks] if hook in hooks else [*hooks, hook]
 
 
 def hand_over_on_end(flow: Flow[..., Any], flow_run: FlowRun, state: State[Any]) -> None:
@@ -76,7 +84,8 @@ def hand_over_on_cancellation(flow: Flow[..., Any], flow_run: FlowRun, state: St
     def wait_and_fill() -> None:
         context.run(_guarded, deployment_id, lambda: fill_after_cancellation(flow_run.id, deployment_id))
 
-    threading.Thread(target=wait_and_fill, name="ordered-queue-cancellation", daemon=False).start()
+    thread = threading.Thread(target=wait_and_fill, name="ordered-queue-cancellation", daemon=False)
+    _guarded(deployment_id, lambda: _started(thread))
 
 
 def hand_over_slot() -> int:
@@ -184,11 +193,18 @@ def _in_time(deployment_id: UUID | None, work: Callable[[], int]) -> int:
         results.append(context.run(_guarded, deployment_id, work))
 
     thread = threading.Thread(target=run, name="ordered-queue-hand-over", daemon=True)
-    thread.start()
+    if not _guarded(deployment_id, lambda: _started(thread)):
+        return 0
     thread.join(WHOLE_FILL_SECONDS)
     if thread.is_alive():
         log_failure(deployment_id, TimeoutError(f"the server took longer than {WHOLE_FILL_SECONDS} s"))
     return results[0] if results else 0
+
+
+def _started(thread: threading.Thread) -> int:
+    # Refused where a container allows no more of them, and while the interpreter is ending.
+    thread.start()
+    return 1
 
 
 def _guarded(deployment_id: UUID | None, work: Callable[[], int]) -> int:

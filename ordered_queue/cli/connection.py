@@ -39,7 +39,7 @@ def connected() -> Generator[SyncPrefectClient, None, None]:
         )
     if not _is_usable(url):
         raise CommandFailed("PREFECT_API_URL is not a valid http or https URL. Correct it.")
-    with get_client(sync_client=True) as client:
+    with _client() as client:
         try:
             drive_sync(client, ask(_calls.server_version(), FIRST_ANSWER))
         except RequestFailed as error:
@@ -47,6 +47,15 @@ def connected() -> Generator[SyncPrefectClient, None, None]:
             if error.status in HOPELESS:
                 raise
         yield client
+
+
+def _client() -> SyncPrefectClient:
+    try:
+        return get_client(sync_client=True)
+    except UnicodeEncodeError:
+        raise CommandFailed(
+            "PREFECT_API_KEY or PREFECT_API_AUTH_STRING holds a character that no HTTP header can hold. Correct it."
+        ) from None
 
 
 def _is_usable(url: str) -> bool:

@@ -11,12 +11,8 @@ from __future__ import annotations
 import httpx
 from prefect.settings import get_current_settings
 
+from ordered_queue._secrets import without_secrets
 from ordered_queue.errors import OrderedQueueError, RequestFailed
-
-HIDDEN = "***"
-
-SHORTEST_SECRET = 4
-"""To blot out anything shorter would blot out half of every message."""
 
 
 class CommandFailed(Exception):
@@ -69,22 +65,9 @@ def api_address() -> str:
 
 def in_one_line(message: str) -> str:
     """A message for standard error: one line, nothing that a terminal would obey, no credentials."""
-    for secret in _secrets():
-        message = message.replace(secret, HIDDEN)
-    return printable(" ".join(message.splitlines()))
+    return printable(" ".join(without_secrets(message).splitlines()))
 
 
 def printable(text: str) -> str:
     """The text with a mark in the place of each character that would steer a terminal."""
     return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
-
-
-def _secrets() -> list[str]:
-    """What must never be printed, the longest first, so that no part of one survives another's removal."""
-    api = get_current_settings().api
-    known = [secret.get_secret_value() for secret in (api.key, api.auth_string) if secret is not None]
-    # By hand, because a URL that cannot be parsed is just the one that lands in an error message.
-    user_info = (api.url or "").partition("://")[2].rpartition("@")[0]
-    if user_info:
-        known += [f"{user_info}@", user_info.partition(":")[2]]
-    return sorted((secret for secret in known if len(secret) >= SHORTEST_SECRET), key=len, reverse=True)

@@ -11,7 +11,7 @@ PACKAGE = ROOT / "ordered_queue"
 
 # Each may import from those above it only.
 LAYERS = [
-    ["_version", "errors"],
+    ["_version", "errors", "_secrets"],
     ["runs"],
     ["ordering"],
     ["promotion", "counting", "submission", "findings"],

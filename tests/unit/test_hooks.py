@@ -1,9 +1,12 @@
 import inspect
+import threading
+from types import SimpleNamespace
+from uuid import uuid4
 
 import pytest
 from prefect import flow
 
-from ordered_queue import hand_over_on_cancellation, hand_over_on_end, queued
+from ordered_queue import hand_over_on_cancellation, hand_over_on_end, hand_over_slot, queued
 
 
 @pytest.mark.parametrize("hook", [hand_over_on_end, hand_over_on_cancellation])
@@ -38,12 +41,40 @@ def test_queued_twice_is_queued_once():
 
 
 def test_queued_leaves_the_callers_own_lists_alone():
-    mine = []
+    def own(flow, flow_run, state):
+        """A hook of the user's."""
+
+    mine = [own]
 
     @queued
-    @flow(on_completion=mine)
+    @flow(on_completion=mine, on_cancellation=mine)
     def load():
         """A flow."""
 
-    assert load.on_completion_hooks == [hand_over_on_end]
-    assert mine == []
+    assert load.on_completion_hooks == [own, hand_over_on_end]
+    assert load.on_cancellation_hooks == [own, hand_over_on_cancellation]
+    assert mine == [own]
+
+
+def test_queued_below_flow_is_told_of():
+    with pytest.raises(TypeError, match="above @flow"):
+
+        @flow
+        @queued
+        def load():
+            """A flow."""
+
+
+def test_a_flow_ends_as_usual_when_no_thread_can_be_started(monkeypatch, caplog):
+    def no_more_threads(self):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setenv("PREFECT__FLOW_RUN_ID", str(uuid4()))
+    monkeypatch.setattr(threading.Thread, "start", no_more_threads)
+    run = SimpleNamespace(id=uuid4(), deployment_id=uuid4())
+
+    assert hand_over_slot() == 0
+    hand_over_on_end(None, run, None)
+    hand_over_on_cancellation(None, run, None)
+
+    assert caplog.text.count("can't start new thread") == 3
