@@ -11,6 +11,7 @@ Pure: no client, no clock, no settings.
 from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
+from uuid import UUID
 
 from prefect.client.schemas.objects import FlowRun, StateType
 
@@ -103,9 +104,10 @@ def is_bounced(run: FlowRun) -> bool:
 def standing(run: FlowRun, now: datetime) -> Standing:
     """What the run is to its queue at `now`.
 
-    A run waits if it is tagged and scheduled in the future and either bounced or never tried before. What a schedule, a
-    delayed retry or a person put in the future on purpose is not pulled forward. A run named Late was promoted even if
-    its time is ahead of `now`, which then is a slow clock: the server would refuse to promote it again.
+    A run waits if it is tagged and scheduled in the future and either bounced, or parked and never tried. What a
+    schedule, a delayed retry or a person put in the future on purpose is not pulled forward. A run named Late was
+    promoted even if its time is ahead of `now`, which then is a slow clock: the server would refuse to promote it
+    again.
     """
     state = run.state
     if state is None:
@@ -125,7 +127,21 @@ def standing(run: FlowRun, now: datetime) -> Standing:
     if is_bounced(run):
         return Standing.WAITING
     chosen_time = run.auto_scheduled or run.run_count > 0 or state.name == RETRY_STATE
-    return Standing.NONE if chosen_time else Standing.WAITING
+    return Standing.NONE if chosen_time or not _was_parked(run) else Standing.WAITING
+
+
+def is_out_of_reach(run: FlowRun, work_queue_id: UUID | None) -> bool:
+    """Whether no poller is ever given the run: it belongs to no work queue, and its deployment does to one.
+
+    A run keeps the work queue that its deployment had when it was created; with a deleted work queue it has none.
+    Workers ask for the runs of their work queues. Prefect has no way to move a run to another.
+
+    Args:
+        run: any run.
+        work_queue_id: its deployment's.
+    """
+    is_scheduled = run.state is not None and run.state.type == StateType.SCHEDULED
+    return is_scheduled and run.work_queue_id is None and work_queue_id is not None
 
 
 def first_parked_time(run: FlowRun) -> datetime | None:
@@ -137,11 +153,15 @@ def first_parked_time(run: FlowRun) -> datetime | None:
     if run.expected_start_time is None:
         return scheduled_time(run)
     expected = aware(run.expected_start_time, f"the expected start time of flow run {run.id}")
-    return expected if _was_parked(run, expected) else expected + PARK_DELAY
+    return expected if _was_parked(run) else expected + PARK_DELAY
 
 
-def _was_parked(run: FlowRun, expected: datetime) -> bool:
-    return run.created is None or expected - aware(run.created, f"the creation of flow run {run.id}") > PARK_DELAY / 2
+def _was_parked(run: FlowRun) -> bool:
+    """Whether the run was created to start far in the future; taken as true where the object does not say."""
+    if run.expected_start_time is None or run.created is None:
+        return True
+    expected = aware(run.expected_start_time, f"the expected start time of flow run {run.id}")
+    return expected - aware(run.created, f"the creation of flow run {run.id}") > PARK_DELAY / 2
 
 
 def order_key(run: FlowRun) -> tuple[bool, datetime, int]:

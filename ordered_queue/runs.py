@@ -135,6 +135,7 @@ class QueueSnapshot:
         runs: the runs that wait or may occupy a slot; one may be there twice if it moved on between two reads.
         head_is_whole: whether every waiting run is among them.
         occupied_is_whole: whether every occupying run is among them.
+        out_of_reach: how many scheduled runs were left out because no poller is ever given them.
     """
 
     deployment: DeploymentResponse
@@ -142,6 +143,7 @@ class QueueSnapshot:
     runs: tuple[FlowRun, ...]
     head_is_whole: bool = True
     occupied_is_whole: bool = True
+    out_of_reach: int = 0
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,8 @@ from prefect.client.schemas.objects import FlowRun
 from ordered_queue import _calls, promotion
 from ordered_queue._calls import PROMOTED_MESSAGE
 from ordered_queue._steps.effects import Patience, Sleep, Steps, ask, malformed
-from ordered_queue._steps.observe import observe
-from ordered_queue._steps.pages import MOST_PAGES
+from ordered_queue._steps.observe import MOST_PROMOTIONS, observe
+from ordered_queue._steps.pages import pages_for
 from ordered_queue._steps.server import require_server_for
 from ordered_queue._steps.set_aside import without_set_aside
 from ordered_queue.errors import RequestFailed
@@ -30,9 +30,8 @@ from ordered_queue.ordering import standing
 from ordered_queue.runs import QueueSnapshot, Standing
 from ordered_queue.submission import is_cancel_new
 
-MOST_PROMOTIONS = 100
-"""What one fill promotes at most: with the limit taken off 100,000 runs, one flow's hook must not promote them all.
-The next fill goes on."""
+MOST_FILLS = 50
+"""How many fills in a row those make who are in no hurry (a sweep, a submission): 5,000 promotions of one queue."""
 
 MOST_PASSES = 20
 """How often one fill reads and decides. Each pass but the last was overtaken by somebody else's progress."""
@@ -55,6 +54,29 @@ class Filled:
 
     promoted: list[UUID] = field(default_factory=list[UUID])
     notes: list[str] = field(default_factory=list[str])
+
+    def note(self, text: str) -> None:
+        """Tell an operator of something, once."""
+        if text not in self.notes:
+            self.notes.append(text)
+
+
+def fill_whole(deployment_id: UUID, promoted_timeout: timedelta, filled: Filled) -> Steps[None]:
+    """Fill as often as one fill after the other promotes all that it may: for those who are in no hurry.
+
+    Args:
+        deployment_id: whose queue.
+        promoted_timeout: how long a due run that nobody takes counts as occupying.
+        filled: where to put what was done.
+
+    Raises:
+        OrderedQueueError: why it could not finish.
+    """
+    for _ in range(MOST_FILLS):
+        before = len(filled.promoted)
+        yield from fill(deployment_id, None, promoted_timeout, filled)
+        if len(filled.promoted) - before < MOST_PROMOTIONS:
+            return
 
 
 def fill(
@@ -81,18 +103,20 @@ def fill(
         most_attempts=MOST_ATTEMPTS,
         deadline_seconds=moment.elapsed_seconds + FILL_SECONDS,
     )
+    before = len(filled.promoted)
     for _ in range(MOST_PASSES):
         snapshot = yield from observe(deployment_id, patience)
         if snapshot is None:
             return
-        chosen = yield from _choose(snapshot, exclude_flow_run_id, promoted_timeout, patience, filled)
+        may_be_chosen = yield from _choose(snapshot, exclude_flow_run_id, promoted_timeout, patience, filled)
+        chosen = may_be_chosen[: MOST_PROMOTIONS - (len(filled.promoted) - before)]
         if not chosen:
             return
         yield from require_server_for(chosen, patience)
         refused = yield from _promote_in_order(chosen, snapshot.now, patience, filled)
         waiting = sum(standing(run, snapshot.now) is Standing.WAITING for run in snapshot.runs)
         more_may_fit = len(chosen) >= waiting and not snapshot.head_is_whole
-        if not refused and (not more_may_fit or len(filled.promoted) >= MOST_PROMOTIONS):
+        if not refused and (not more_may_fit or len(filled.promoted) - before >= MOST_PROMOTIONS):
             return
 
 
@@ -103,24 +127,29 @@ def _choose(
     patience: Patience,
     filled: Filled,
 ) -> Steps[list[FlowRun]]:
-    """The runs to promote now, earliest first, as many as this fill may still promote."""
+    """The runs to promote now, earliest first."""
     if is_cancel_new(snapshot.deployment):
-        filled.notes.append(
+        filled.note(
             "its collision strategy is CANCEL_NEW, which would cancel a promoted run that finds no slot: nothing is "
             "promoted until it is deployed with ENQUEUE"
         )
         return []
     limit = promotion.limit_of(snapshot.deployment)
-    if limit is not None and not snapshot.occupied_is_whole:
-        # A count that is too low would break the limit.
-        most = MOST_PAGES * _calls.PAGE
-        filled.notes.append(f"more than {most} of its runs are due or active: nothing is promoted")
-        return []
+    if snapshot.out_of_reach:
+        filled.note(
+            f"{snapshot.out_of_reach} scheduled run(s) belong to no work queue, while their deployment now has one: no "
+            "worker is ever given them. They are passed over. Cancel them and park them again"
+        )
     counted = yield from without_set_aside(
         snapshot, limit, exclude_flow_run_id, promoted_timeout, patience, filled.notes
     )
-    room = MOST_PROMOTIONS - len(filled.promoted)
-    return promotion.runs_to_promote(counted, limit, snapshot.now, exclude_flow_run_id)[:room]
+    chosen = promotion.runs_to_promote(counted, limit, snapshot.now, exclude_flow_run_id)
+    if chosen and limit is not None and not snapshot.occupied_is_whole:
+        # A count that is too low would break the limit.
+        read = pages_for(limit) * _calls.PAGE
+        filled.note(f"{read} or more of its runs are due or active: not all can be counted, so nothing is promoted")
+        return []
+    return chosen
 
 
 def _promote_in_order(chosen: list[FlowRun], now: datetime, patience: Patience, filled: Filled) -> Steps[bool]:

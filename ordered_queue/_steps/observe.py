@@ -7,7 +7,6 @@ worst, and counted once by its id. Read the other way round it would be seen now
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
 from uuid import UUID
 
 from prefect.client.schemas.objects import FlowRun
@@ -15,9 +14,13 @@ from prefect.client.schemas.objects import FlowRun
 from ordered_queue import _calls, promotion
 from ordered_queue._calls import PAGE
 from ordered_queue._steps.effects import Patience, Steps, read_deployment
-from ordered_queue._steps.pages import read_active, read_due, read_waiting
-from ordered_queue.ordering import is_bounced, standing
+from ordered_queue._steps.pages import pages_for, read_active, read_due, read_waiting
+from ordered_queue.ordering import is_bounced, is_out_of_reach, standing
 from ordered_queue.runs import QueueSnapshot, Standing
+
+MOST_PROMOTIONS = 100
+"""What one fill promotes at most: with the limit taken off 100,000 runs, one flow's hook must not promote them all.
+The next fill goes on."""
 
 
 def observe(deployment_id: UUID, patience: Patience) -> Steps[QueueSnapshot | None]:
@@ -31,32 +34,40 @@ def observe(deployment_id: UUID, patience: Patience) -> Steps[QueueSnapshot | No
     limit = promotion.limit_of(deployment)
     if limit == 0:
         return None
-    head, head_is_whole = yield from read_waiting(deployment_id, now, patience, _wanted_of_head(limit, now))
-    if not any(standing(run, now) is Standing.WAITING for run in head):
-        return None
+
+    def can_be_promoted(run: FlowRun) -> bool:
+        return standing(run, now) is Standing.WAITING and not is_out_of_reach(run, deployment.work_queue_id)
+
+    head, head_is_whole = yield from read_waiting(deployment_id, now, patience, _wanted_of_head(limit, can_be_promoted))
+    if not any(map(can_be_promoted, head)):
+        out_of_reach = sum(is_out_of_reach(run, deployment.work_queue_id) for run in head)
+        return QueueSnapshot(deployment, now, (), out_of_reach=out_of_reach) if out_of_reach else None
     due: list[FlowRun] = []
     active: list[FlowRun] = []
     is_whole = True
     if limit is not None:
-        due, due_is_whole = yield from read_due(deployment_id, now, patience)
-        active, active_is_whole = yield from read_active(deployment_id, patience)
+        due, due_is_whole = yield from read_due(deployment_id, now, patience, pages_for(limit))
+        active, active_is_whole = yield from read_active(deployment_id, patience, pages_for(limit))
         is_whole = due_is_whole and active_is_whole
-    return QueueSnapshot(deployment, now, (*head, *due, *active), head_is_whole, is_whole)
+    runs = (*head, *due, *active)
+    in_reach = tuple(run for run in runs if not is_out_of_reach(run, deployment.work_queue_id))
+    return QueueSnapshot(deployment, now, in_reach, head_is_whole, is_whole, len(runs) - len(in_reach))
 
 
-def _wanted_of_head(limit: int | None, now: datetime) -> Callable[[list[FlowRun]], int]:
-    """How many runs to read next from the head, until the waiting ones suffice.
+def _wanted_of_head(limit: int | None, can_be_promoted: Callable[[FlowRun], bool]) -> Callable[[list[FlowRun]], int]:
+    """How many runs to read next from the head, until those that can be promoted suffice.
 
-    One page of about the limit nearly always does. More are read while it holds mostly runs that do not wait (a
-    schedule's, on a deployment that carries the tag itself) or nothing but bounced ones: those are ordered by another
-    time than the page is, so all of them must be seen.
+    One page of about the limit, or of what one fill promotes, nearly always does. More are read while it holds mostly
+    runs that do not wait (a schedule's, on a deployment that carries the tag itself) or nothing but bounced ones: those
+    are ordered by another time than the page is, so all of them must be seen.
     """
+    most = MOST_PROMOTIONS if limit is None else min(limit, MOST_PROMOTIONS)
 
     def wanted(head: list[FlowRun]) -> int:
         if not head:
-            return PAGE if limit is None else min(limit + 5, PAGE)
-        waiting = [run for run in head if standing(run, now) is Standing.WAITING]
-        enough = limit is None or len(waiting) >= limit
+            return min(most + 5, PAGE)
+        waiting = [run for run in head if can_be_promoted(run)]
+        enough = limit is None or len(waiting) >= most
         return 0 if enough and not all(is_bounced(run) for run in waiting) else PAGE
 
     return wanted

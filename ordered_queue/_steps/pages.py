@@ -20,7 +20,16 @@ from ordered_queue._steps.effects import Patience, Steps, ask_for_pages, ask_for
 from ordered_queue.ordering import scheduled_time
 
 MOST_PAGES = 5
-"""How many pages of one kind a fill reads: 1,000 runs."""
+"""How many pages of one kind are read where no limit asks for more: 1,000 runs."""
+
+MOST_PAGES_OF_A_LIMIT = 50
+"""How many are read for the sake of a high limit: 10,000 runs."""
+
+
+def pages_for(limit: int) -> int:
+    """How many pages of one kind a fill reads: enough to see that `limit` runs and more occupy slots."""
+    return min(max(MOST_PAGES, limit // PAGE + 2), MOST_PAGES_OF_A_LIMIT)
+
 
 EVERY_PAGE = 5_000
 """For an operator, who wants the whole queue: a million runs."""

@@ -28,7 +28,7 @@ from ordered_queue import _calls, promotion
 from ordered_queue._steps.chunk import ATTEMPT_SECONDS, already_there, park_chunk
 from ordered_queue._steps.deployments import PATIENCE, find_deployment
 from ordered_queue._steps.effects import Patience, Sleep, Steps, T, ask_for_runs
-from ordered_queue._steps.fill import Filled, fill
+from ordered_queue._steps.fill import Filled, fill_whole
 from ordered_queue._steps.server import require_server
 from ordered_queue.errors import InvalidRun, OrderedQueueError, RequestFailed, SubmissionIncomplete, cause_of
 from ordered_queue.ordering import PARK_DELAY, PARKED_TAG, SPACING, submission_base
@@ -254,7 +254,7 @@ def _fill_quietly(deployment_id: UUID, promoted_timeout: timedelta, parking: Par
     """Fill; the submission stands whatever comes of it."""
     filled = Filled()
     try:
-        yield from fill(deployment_id, None, promoted_timeout, filled)
+        yield from fill_whole(deployment_id, promoted_timeout, filled)
     except OrderedQueueError as error:
         filled.notes.append(f"could not fill the queue ({cause_of(error)}); the next run to end or sweep will")
     parking.notes += [note for note in filled.notes if note not in parking.notes]

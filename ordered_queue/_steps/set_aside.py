@@ -26,11 +26,14 @@ def without_set_aside(
     untaken = counting.not_taken(snapshot.runs, snapshot.now, promoted_timeout)
     is_polled = snapshot.deployment.status == DeploymentStatus.READY
     aside = dict(islice(untaken.items(), (limit or 0) if is_polled else 0))
-    notes = [
-        f"flow run {run_id} is due and has not been taken for {_minutes(age)}: is anybody polling its work queue? It "
-        f"{'no longer' if run_id in aside else 'still'} counts as occupying a slot"
-        for run_id, age in untaken.items()
-    ]
+    notes: list[str] = []
+    if untaken:
+        oldest, age = next(iter(untaken.items()))
+        counting_on = f"{len(aside)} of them no longer count" if aside else "they still count"
+        notes.append(
+            f"{len(untaken)} run(s) are due and have not been taken for too long, flow run {oldest} for "
+            f"{_minutes(age)}: is anybody polling the work queue? As occupying a slot {counting_on}"
+        )
     if limit is not None and _zombies(snapshot, snapshot.deployment, exclude_flow_run_id):
         # The counter was read before the runs; only one read after them can tell a zombie from a run just started.
         deployment, _ = yield from read_deployment(_calls.read_deployment(snapshot.deployment.id), patience)

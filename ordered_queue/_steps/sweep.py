@@ -9,7 +9,7 @@ from uuid import UUID
 from ordered_queue import _calls
 from ordered_queue._calls import Call
 from ordered_queue._steps.effects import Patience, Steps, as_uuid, ask, malformed
-from ordered_queue._steps.fill import ATTEMPT_SECONDS, FILL_SECONDS, MOST_ATTEMPTS, Filled, fill
+from ordered_queue._steps.fill import ATTEMPT_SECONDS, FILL_SECONDS, MOST_ATTEMPTS, Filled, fill_whole
 from ordered_queue.errors import cause_of
 from ordered_queue.runs import QueueSwept
 
@@ -35,7 +35,7 @@ def sweep(deployment_id: UUID | None, promoted_timeout: timedelta, swept: list[Q
         filled = Filled()
         problem = None
         try:
-            yield from fill(each_id, None, promoted_timeout, filled)
+            yield from fill_whole(each_id, promoted_timeout, filled)
         except Exception as error:  # whatever is wrong with one queue, the others are filled
             problem = cause_of(error)
         swept.append(QueueSwept(each_id, len(filled.promoted), problem, tuple(filled.notes)))
