@@ -8,6 +8,8 @@ import pytest
 
 from ordered_queue import PARKED_TAG, _calls, _doctor_calls
 from ordered_queue._calls import PAGE, Call
+from tests.conftest import ROOT
+from tests.fundamentals.papers import table
 
 ID = UUID(int=7)
 NOW = datetime(2026, 3, 1, 12, tzinfo=timezone.utc)
@@ -114,3 +116,19 @@ def test_no_request_sets_a_limit_and_the_few_that_write_are_these():
     }
     assert writes["set_counter"].json == {"active_slots": 1}
     assert not any("limit" in call.json for call in writes.values() if isinstance(call.json, dict))
+
+
+def test_the_table_of_routes_has_each_route_and_no_other():
+    """docs/operations.md, for those who have a proxy before their server; an operator needs them all."""
+    named = {"name": "{name}", "pool": "{name}", "limit": "{name}", "flow": "{flow}", "deployment": "{deployment}"}
+
+    def route(call):
+        parts = [named.get(part, "{id}" if part == str(ID) else part) for part in call.path.split("/")[2:]]
+        # `/deployments/name/…`: here `name` is what the route is called.
+        path = "/".join(call.path.split("/")[:2] + parts).replace("/deployments/{name}/", "/deployments/name/")
+        return f"{call.method} {path}"
+
+    rows = table(ROOT / "docs" / "operations.md", "route")
+
+    assert {row[0].strip("`") for row in rows} == {route(call) for call in CALLS.values()}
+    assert all(row[-1] == "x" for row in rows)

@@ -12,7 +12,7 @@ import pytest
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
 import ordered_queue._drive
-from ordered_queue import PARKED_TAG
+from ordered_queue import PARKED_TAG, sweep_sync
 from ordered_queue._drive import drive_sync
 from ordered_queue._steps import remedies
 from ordered_queue._steps.doctor import look
@@ -376,15 +376,30 @@ def writes(steps, seen):
         answer = yield effect
 
 
+def as_written(client, runs):
+    """Each run's state and when it was changed last."""
+    found = {}
+    for start in range(0, len(runs), 200):
+        body = {"flow_runs": {"id": {"any_": [str(run) for run in runs[start : start + 200]]}}, "limit": 200}
+        page = client.request("POST", "/flow_runs/filter", json=body).json()
+        found |= {run["id"]: (run["state_id"], run["updated"]) for run in page}
+    assert len(found) == len(runs)
+    return found
+
+
 def test_a_sweep_and_a_doctor_of_a_full_queue_write_nothing_when_1000_runs_wait(deploy, client):
     queue = deploy(limit=1)
     queue.start(queue.park(1)[0])
-    queue.create_waiting(1000)
+    runs = queue.create_waiting(1000)
+    before = as_written(client, runs)
     written, asked = [], []
 
     drive_sync(client, counting_requests(writes(sweep(queue.id, TIMEOUT, []), written), asked))
     drive_sync(client, writes(fill(queue.id, None, TIMEOUT, Filled()), written))
     assert len(asked) <= 4
     drive_sync(client, writes(look(queue.id), written))
+    # What the nightly refresh does, whatever else is on the server.
+    assert queue.id in [swept.deployment_id for swept in sweep_sync(client)]
 
     assert written == []
+    assert as_written(client, runs) == before
