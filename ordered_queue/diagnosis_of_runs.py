@@ -43,6 +43,7 @@ def runs_findings(seen: Observation) -> Generator[Finding, None, None]:
     zombies = _zombies(seen)
     yield from _counter_findings(seen, zombies)
     yield from _zombie_findings(seen, zombies)
+    yield from _overlap_findings(seen)
     yield from _long_findings(seen, zombies)
     yield from _taken_findings(seen)
     yield from _order_findings(seen)
@@ -118,6 +119,26 @@ def _zombie_findings(seen: Observation, zombies: dict[UUID, timedelta]) -> Gener
 
 def _lease_of(run: FlowRun) -> UUID | None:
     return None if run.state is None else run.state.state_details.deployment_concurrency_lease_id
+
+
+def _overlap_findings(seen: Observation) -> Generator[Finding, None, None]:
+    """More runs at work than the limit allows: the limit was lowered, or a run came back without asking for a slot.
+
+    Source: Prefect accepts Crashed -> Running and resumes a pause without taking a slot.
+    """
+    limit = promotion.limit_of(seen.deployment)
+    if not limit or not seen.is_whole or len(seen.active) <= limit:
+        return
+    newest_first = sorted(seen.active, key=lambda run: counting.state_since(run) or seen.now, reverse=True)
+    yield aged(
+        seen,
+        Kind.OVER_LIMIT,
+        f"{some(newest_first)} hold a slot, the limit is {limit}",
+        "if the limit was not lowered, look at their earlier states: one had ended or was paused and came back; end "
+        "its process if so many at once do harm",
+        counting.state_since(newest_first[0]),
+        newest_first,
+    )
 
 
 def _long_findings(seen: Observation, zombies: dict[UUID, timedelta]) -> Generator[Finding, None, None]:

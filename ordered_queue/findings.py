@@ -39,6 +39,7 @@ class Kind(Enum):
     NOT_TAKEN = ("not-taken", Severity.WARNING, "it counts as occupying a slot until promoted_timeout has passed")
     LONG_PENDING = ("long-pending", Severity.WARNING, "it holds a slot and does not run")
     LONG_CANCELLING = ("long-cancelling", Severity.WARNING, "it holds a slot until it is Cancelled")
+    OVER_LIMIT = ("over-limit", Severity.WARNING, "nothing is promoted until fewer of them hold a slot")
     PARENTS_WAIT = ("parents-wait", Severity.WARNING, "its slot is held until its children have run in the others")
     OLD_QUEUE = (
         "old-queue",

@@ -30,7 +30,7 @@ class Observation:
         runs: what waits (its head), is due, or is active; one may be there twice if it moved on between two reads.
         is_whole: whether every occupying run is among them.
         backlog: untagged runs that Prefect bounced: the beginning of a native backlog.
-        parents: those that hold a slot of this deployment while a child of theirs waits in its queue.
+        parents: those that hold a slot of this deployment while a child of theirs waits for one, queued or bounced.
         pool: the deployment's work pool, if it has one.
         work_queue: the deployment's work queue, if it has one.
         workers: the pool's.

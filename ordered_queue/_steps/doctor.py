@@ -81,7 +81,7 @@ def look(deployment_id: UUID) -> Steps[Observation]:
     bounced = yield from ask_for_runs(_calls.bounced_runs(deployment_id), PATIENCE)
     # Read last, it can tell a zombie from a run that has just started (see ``counting.zombies``).
     deployment, _ = yield from read_deployment(_calls.read_deployment(deployment_id), PATIENCE)
-    parents = yield from _holding_parents(head, active)
+    parents = yield from _holding_parents([*head, *bounced], active)
     pool, work_queue, workers = yield from _surroundings(deployment)
     return Observation(
         deployment=deployment,
@@ -97,11 +97,11 @@ def look(deployment_id: UUID) -> Steps[Observation]:
     )
 
 
-def _holding_parents(head: list[FlowRun], active: list[FlowRun]) -> Steps[list[FlowRun]]:
-    """Those of the active runs from which one of the head descends."""
+def _holding_parents(waiting: list[FlowRun], active: list[FlowRun]) -> Steps[list[FlowRun]]:
+    """Those of the active runs from which one descends that waits for a slot, in the queue or in Prefect's own way."""
     holders = {run.id: run for run in active}
     found: dict[UUID, FlowRun] = {}
-    children = head
+    children = waiting
     for _ in range(MOST_GENERATIONS):
         task_run_ids = sorted({run.parent_task_run_id for run in children if run.parent_task_run_id is not None})
         if not task_run_ids:

@@ -11,13 +11,14 @@ from cyclopts import Parameter
 from ordered_queue.cli.failures import CommandFailed, Misused
 from ordered_queue.cli.terminal import put
 
-FILES = ("flows/refresh.py", "deployments.yaml")
+FILES = ("flows/refresh.py", "deployments.yaml", "crash-zombies.yaml")
 
 
 def init(directory: Path, /, *, force: Annotated[bool, Parameter(negative="")] = False) -> None:
     """Write the nightly refresh and its deployment into a project of yours.
 
-    Writes flows/refresh.py and deployments.yaml, both or neither.
+    Writes flows/refresh.py, deployments.yaml and, for those who want Prefect to end runs whose heartbeats have stopped,
+    crash-zombies.yaml: all or none.
 
     Args:
         directory: Where; made if it is not there.
@@ -36,6 +37,7 @@ def init(directory: Path, /, *, force: Annotated[bool, Parameter(negative="")] =
         put(f"Wrote {path}")
     put("Read deployments.yaml and set your work pool in it, or name it with --pool; then run, in that directory:")
     put("  prefect --no-prompt deploy --prefect-file deployments.yaml --all")
+    put("crash-zombies.yaml is for those who have read of its risk in docs/operations.md.")
 
 
 def _content(name: str) -> bytes:

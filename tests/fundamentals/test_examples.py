@@ -117,6 +117,8 @@ def test_the_commands_of_the_papers_work_when_they_are_run_in_order(in_project, 
 def test_a_command_of_another_program_is_one_that_is_known_to_work():
     others = [line for line in shell_lines() if not line.startswith("ordered-queue ")]
     deployment = yaml.safe_load((ROOT / "deployments.yaml").read_text())["deployments"][0]
+    zombies = yaml.safe_load((ROOT / "crash-zombies.yaml").read_text())["automations"]
+    automations = [each["name"] for each in (*deployment["triggers"], *zombies)]
     flow_name = re.search(r'@flow\(name="([^"]+)"', (ROOT / "flows" / "refresh.py").read_text()).group(1)
     targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
     known = {
@@ -128,12 +130,13 @@ def test_a_command_of_another_program_is_one_that_is_known_to_work():
         "prefect worker start --pool local",  # tests/server/test_worker.py
         *(f"prefect automation create --from-file {name}" for block in AUTOMATIONS if (name := block.file_name)),
         f"prefect deployment delete {flow_name}/{deployment['name']}",
-        *(f'prefect automation delete "{trigger["name"]}"' for trigger in deployment["triggers"]),
+        "prefect automation create --from-file crash-zombies.yaml",  # tests/server/test_crash_zombies.py
+        *(f'prefect automation delete "{name}"' for name in automations),
         *(f"make {target}" for target in targets),
     }
 
     assert set(others) <= known
-    assert sum(line.startswith("prefect automation delete") for line in others) == len(deployment["triggers"])
+    assert sum(line.startswith("prefect automation delete") for line in others) == len(automations)
 
 
 def test_a_service_of_the_papers_starts_a_command_as_the_command_line_has_it():

@@ -12,7 +12,7 @@ import pytest
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
 import ordered_queue._drive
-from ordered_queue import PARKED_TAG
+from ordered_queue import PARKED_TAG, sweep_sync
 from ordered_queue._drive import drive_sync
 from ordered_queue._steps import remedies
 from ordered_queue._steps.doctor import look
@@ -24,59 +24,16 @@ from ordered_queue.diagnosis import diagnose
 from ordered_queue.embedded import free_port
 from ordered_queue.findings import Kind
 from tests.interruption import Crash, counting_requests, crashing_after
+from tests.server.slots import counter_of, lapse, leak
 
 TIMEOUT = timedelta(minutes=30)
 COMMAND = importlib.import_module("ordered_queue.cli.doctor")  # Where the package itself holds the function.
-
-
-@pytest.fixture
-def doctor(client, capsys):
-    """Call the command with ``--json``; its exit code and the findings by kind (the clock's and the poller's aside)."""
-
-    def call(*arguments):
-        capsys.readouterr()
-        code = main(["doctor", *map(str, arguments), "--json"])
-        out, _ = capsys.readouterr()
-        return code, {found["kind"]: found for found in json.loads(out)}
-
-    return call
-
-
-@pytest.fixture
-def later(monkeypatch):
-    """Let the steps believe that it is some minutes later."""
-    real = ordered_queue._drive._Watch._answer
-
-    def shift(minutes):
-        def answer(self, **known):
-            made = real(self, **known)
-            return type(made)(**{**vars(made), "now": made.now + timedelta(minutes=minutes)})
-
-        monkeypatch.setattr(ordered_queue._drive._Watch, "_answer", answer)
-
-    return shift
 
 
 def poll(queue):
     """Ask for runs as a runner does, and wait until the server took note of it."""
     body = {"deployment_ids": [str(queue.id)], "scheduled_before": "2000-01-01T00:00:00Z"}
     queue.client.request("POST", "/deployments/get_scheduled_flow_runs", json=body)
-
-
-def counter_of(queue):
-    return queue.client.read_deployment(queue.id).global_concurrency_limit.active_slots
-
-
-def lapse(queue, run):
-    """Let the run's lease lapse: what the server does 300 s after its process died."""
-    lease_id = queue.read(run.flow_run_id).state.state_details.deployment_concurrency_lease_id
-    queue.client.request("POST", "/v2/concurrency_limits/decrement-with-lease", json={"lease_id": str(lease_id)})
-
-
-def leak(queue, slots=1):
-    limit = queue.client.read_deployment(queue.id).global_concurrency_limit
-    body = {"names": [limit.name], "slots": slots}
-    queue.client.request("POST", "/v2/concurrency_limits/increment", json=body)
 
 
 def kinds_of(queue):
@@ -419,15 +376,30 @@ def writes(steps, seen):
         answer = yield effect
 
 
+def as_written(client, runs):
+    """Each run's state and when it was changed last."""
+    found = {}
+    for start in range(0, len(runs), 200):
+        body = {"flow_runs": {"id": {"any_": [str(run) for run in runs[start : start + 200]]}}, "limit": 200}
+        page = client.request("POST", "/flow_runs/filter", json=body).json()
+        found |= {run["id"]: (run["state_id"], run["updated"]) for run in page}
+    assert len(found) == len(runs)
+    return found
+
+
 def test_a_sweep_and_a_doctor_of_a_full_queue_write_nothing_when_1000_runs_wait(deploy, client):
     queue = deploy(limit=1)
     queue.start(queue.park(1)[0])
-    queue.create_waiting(1000)
+    runs = queue.create_waiting(1000)
+    before = as_written(client, runs)
     written, asked = [], []
 
     drive_sync(client, counting_requests(writes(sweep(queue.id, TIMEOUT, []), written), asked))
     drive_sync(client, writes(fill(queue.id, None, TIMEOUT, Filled()), written))
     assert len(asked) <= 4
     drive_sync(client, writes(look(queue.id), written))
+    # What the nightly refresh does, whatever else is on the server.
+    assert queue.id in [swept.deployment_id for swept in sweep_sync(client)]
 
     assert written == []
+    assert as_written(client, runs) == before

@@ -373,20 +373,6 @@ def test_all_that_a_request_asks_for_reaches_the_run(deploy, client):
     assert run.job_variables == {"env": {}}
 
 
-def test_deep_waits_block_nobody_else(deploy, client):
-    """500 parked runs are outside the poll window: another deployment's run is what a poller gets."""
-    queue, other = deploy(limit=1), deploy(limit=None)
-    queue.park(500)
-    outsider = other.create_outsider()
-
-    soon = (datetime.now(timezone.utc) + timedelta(seconds=10)).isoformat()
-    body = {"deployment_ids": [str(queue.id), str(other.id)], "scheduled_before": soon}
-    due = client.request("POST", "/deployments/get_scheduled_flow_runs", json=body).json()
-
-    assert str(outsider) in [run["id"] for run in due]
-    assert len(due) == 2
-
-
 def test_another_list_under_a_key_that_was_used_is_refused(deploy, client):
     queue = deploy(limit=1, parameters={"table": "the deployment's own"})
     rows = [{"number": number, "share": number / 3, "more": {"z": [1.0, 1e23], "a": None}} for number in range(3)]

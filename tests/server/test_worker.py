@@ -9,19 +9,20 @@ import sys
 import pytest
 from prefect import flow
 
-from ordered_queue import park_sync
+from ordered_queue import fill_free_slots_sync, park_sync
 from ordered_queue.embedded import stop
 from ordered_queue.testing import assert_in_order
 from tests.conftest import ROOT
 from tests.server.deployed import Deployed, wait_until
+from tests.server.slots import lapse
 
 POOL = "processes"
 FINAL = {"Completed", "Failed", "Crashed", "Cancelled"}
 
 
 @pytest.fixture(scope="module")
-def worker_log(server, tmp_path_factory):
-    """A worker that polls its pool every second; what it says."""
+def worker(server, tmp_path_factory):
+    """The process of a worker that polls its pool every second."""
     folder = tmp_path_factory.mktemp("worker")
     log_path = folder / "log"
     with log_path.open("wb") as log:
@@ -38,13 +39,13 @@ def worker_log(server, tmp_path_factory):
         try:
             # It makes the pool if there is none.
             wait_until(lambda: b"started!" in log_path.read_bytes(), 60, "the worker's start")
-            yield log_path
+            yield process
         finally:
             stop(process)
 
 
 @pytest.fixture
-def work(worker_log, client):
+def work(worker, client):
     """Deploy a flow of `served.py` to the worker's pool, with limit 1."""
 
     def deploy(flow_name, name):
@@ -102,3 +103,21 @@ def test_a_worker_starts_the_next_run_when_a_running_one_is_cancelled(work):
     assert queue.state_of(first) == "Cancelled"
     # It was promoted after the first had given its slot back, so it found one at its first try.
     assert "AwaitingConcurrencySlot" not in queue.history(second)
+
+
+def test_a_worker_that_is_stopped_leaves_its_run_running_and_the_queue_goes_on_once_the_lease_has_lapsed(
+    work, worker, client, later
+):
+    """Case 20: it ends the run's process and tells nobody. The last test here, since it ends the worker."""
+    queue = work("sync_flow", "worker-stop")
+    first, second = park_sync(queue.id, [{"seconds": 300}, {}], client=client)
+    wait_until(lambda: queue.state_of(first) == "Running", 60, "the first run to be Running")
+
+    stop(worker, seconds=60)
+
+    assert queue.states([first, second]) == ["Running", "Parked"]
+    assert fill_free_slots_sync(client, queue.id) == 0
+    lapse(queue, first)
+    later(6)
+    assert fill_free_slots_sync(client, queue.id) == 1
+    assert queue.state_of(second) == "Late"

@@ -5,10 +5,10 @@ import pytest
 from ordered_queue.cli import main
 from tests.conftest import ROOT
 
-FILES = ("flows/refresh.py", "deployments.yaml")
+FILES = ("flows/refresh.py", "deployments.yaml", "crash-zombies.yaml")
 
 
-def test_init_writes_both_files_and_says_what_to_run_next(tmp_path: Path, capsys):
+def test_init_writes_its_files_and_says_what_to_run_next(tmp_path: Path, capsys):
     directory = tmp_path / "new" / "project"
 
     assert main(["init", str(directory)]) == 0

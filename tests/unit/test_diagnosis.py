@@ -132,6 +132,17 @@ def test_a_counter_that_is_short_is_told_of_before_a_zombie_can_be_named():
     assert (found.kind, found.kind.severity) == (Kind.COUNTER_TOO_LOW, Severity.INFO)
 
 
+def test_more_runs_at_work_than_the_limit_allows_are_told_of_the_newest_first():
+    first, second = running(1, since=NOW - 3 * MINUTE), running(2, since=NOW - 2 * MINUTE)
+
+    (found,) = diagnose(an_observation(first, second))
+
+    assert (found.kind, found.flow_run_ids) == (Kind.OVER_LIMIT, (second.id, first.id))
+    assert found.since == NOW - 2 * MINUTE
+    assert found.what == "2 runs (run-2, run-1) hold a slot, the limit is 1"
+    assert kinds(first, second, deployment=a_limited_deployment(limit=2)) == []
+
+
 def test_runs_long_in_a_state_that_holds_a_slot_are_named():
     pending = a_run(1, type=StateType.PENDING, since=NOW - 21 * MINUTE)
     cancelling = a_run(2, type=StateType.CANCELLING, since=NOW - 11 * MINUTE)
