@@ -64,7 +64,7 @@ def test_the_watcher_alone_keeps_order_and_progress(server, find, tmp_path):
     queue, record = find("watched"), tmp_path / "record"
     with watching(server, tmp_path / "log", "--sweep-seconds", NEVER):
         parked = park(queue, record)
-        wait_until(lambda: set(queue.states(parked)) == {"Completed"}, 120, "the end of all runs")
+        wait_until(lambda: set(queue.states(parked)) == {"Completed"}, 180, "the end of all runs")
 
     assert_each_ran_once_in_order(queue, parked, record)
 
