@@ -24,6 +24,14 @@ def test_parked_time_is_a_full_delay_ahead_when_the_clocks_change_on_the_way():
     assert parked_time(berlin, 0) - berlin.astimezone(timezone.utc) == PARK_DELAY
 
 
+def test_submissions_keep_their_order_through_the_hour_that_comes_twice():
+    zone = ZoneInfo("Europe/Berlin")  # on 2026-10-25 half past two comes twice
+    first, second = (datetime(2026, 10, 25, 2, 30, fold=fold, tzinfo=zone) for fold in (0, 1))
+    tail = parked_time(submission_base(first, None, timedelta(0)), 999)
+
+    assert parked_time(submission_base(second, tail, timedelta(0)), 0) - tail == timedelta(hours=1) - 999 * MILLISECOND
+
+
 def test_parked_time_keeps_its_zone_when_the_base_is_one_of_prefects_own_datetimes():
     base = DateTime.fromisoformat(NOW.isoformat())
 
