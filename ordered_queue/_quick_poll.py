@@ -23,7 +23,7 @@ from prefect.client.orchestration import PrefectClient, get_client
 from prefect.events.filters import EventAnyResourceFilter, EventFilter, EventNameFilter
 from prefect.events.schemas.events import Event
 
-from ordered_queue._events import FLOW_RUN, Looks, News, flow_run_of, follow, is_promotion, queue_of
+from ordered_queue._events import AT_ONCE_AND_AGAIN, FLOW_RUN, Looks, News, flow_run_of, follow, is_promotion, queue_of
 from ordered_queue._fills import promote_next
 from ordered_queue._reports import logger
 from ordered_queue.runs import QueueSwept
@@ -98,9 +98,14 @@ class QuickPoll:
             task.cancel()
             await asyncio.wait([task])
 
-    def process_ended(self, deployment_id: UUID) -> None:
-        """The process of a run of ours has ended: its final state is committed, and our poller has room again."""
-        self._queues.name(deployment_id, AT_ONCE)
+    def process_ended(self, deployment_id: UUID, *, is_final: bool) -> None:
+        """The process of a run of ours has ended, and our poller has room again.
+
+        Args:
+            deployment_id: whose run it was.
+            is_final: whether the run's final state is surely committed; if not, somebody is about to write it.
+        """
+        self._queues.name(deployment_id, AT_ONCE if is_final else AT_ONCE_AND_AGAIN)
         for flow_run_id in self._not_taken:
             self._promoted.name(flow_run_id, AT_ONCE)
 

@@ -100,12 +100,16 @@ class OrderedProcessWorker(ProcessWorker):
         How the process is started is all in the call of `super`: another way of starting it goes there.
         """
         self._our_runs.add(flow_run.id)
+        is_final = False
         try:
-            return await super().run(flow_run, configuration, task_status)
+            result = await super().run(flow_run, configuration, task_status)
+            # After anything else Prefect's worker proposes Crashed once we have returned.
+            is_final = result.status_code == 0
+            return result
         finally:
             self._our_runs.discard(flow_run.id)
             if flow_run.deployment_id is not None and self._quick_poll is not None:
-                self._quick_poll.process_ended(flow_run.deployment_id)
+                self._quick_poll.process_ended(flow_run.deployment_id, is_final=is_final)
 
     def _looks_after(self, flow_run_id: UUID | None) -> Sequence[float]:
         # Of a run of ours we look again when its process has ended.

@@ -155,7 +155,7 @@ async def test_the_end_of_a_process_fills_and_polls_for_what_found_no_room(quick
     quick_poll._take(an_event("Late", uuid4()))
     await counting.has_polled(2)
 
-    quick_poll.process_ended(DEPLOYMENT)
+    quick_poll.process_ended(DEPLOYMENT, is_final=True)
 
     await counting.has_polled(3)
     assert fills == [DEPLOYMENT]
