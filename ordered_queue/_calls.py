@@ -76,19 +76,22 @@ def deployments_by_id(deployment_ids: Sequence[UUID]) -> Call:
     return Call("Reading the deployments' names", "POST", "/deployments/filter", body)
 
 
-def list_queues(offset: int = 0) -> Call:
-    """The deployments that have a tagged run in state SCHEDULED: the queues where something may wait."""
-    return Call(
-        "Listing the queues",
-        "POST",
-        "/deployments/filter",
-        {
-            "flow_runs": {"tags": {"all_": [PARKED_TAG]}, "state": {"type": {"any_": ["SCHEDULED"]}}},
-            "limit": PAGE,
-            "offset": offset,
-            "sort": "NAME_ASC",
-        },
-    )
+def list_queues(offset: int = 0, work_pool_name: str | None = None) -> Call:
+    """The deployments that have a tagged run in state SCHEDULED: the queues where something may wait.
+
+    Args:
+        offset: how many to pass over.
+        work_pool_name: only those of a work pool; None is all.
+    """
+    body: dict[str, Any] = {
+        "flow_runs": {"tags": {"all_": [PARKED_TAG]}, "state": {"type": {"any_": ["SCHEDULED"]}}},
+        "limit": PAGE,
+        "offset": offset,
+        "sort": "NAME_ASC",
+    }
+    if work_pool_name is not None:
+        body["work_pools"] = {"name": {"any_": [work_pool_name]}}
+    return Call("Listing the queues", "POST", "/deployments/filter", body)
 
 
 def _runs(what: str, deployment_id: UUID, flow_runs: dict[str, Any], sort: str, limit: int, offset: int = 0) -> Call:

@@ -10,11 +10,11 @@ from datetime import timedelta
 from typing import Any, cast
 from uuid import UUID
 
-import anyio
 from prefect.client.orchestration import PrefectClient, SyncPrefectClient, get_client
 from prefect.client.schemas.responses import DeploymentResponse
 
 from ordered_queue._drive import drive, drive_sync
+from ordered_queue._fills import promote_next, sweep_queues
 from ordered_queue._reports import logger, never_raising, report_fill, report_sweep
 from ordered_queue._steps import park as _park
 from ordered_queue._steps import sweep as _sweep
@@ -24,9 +24,6 @@ from ordered_queue._version import __version__
 from ordered_queue.errors import cause_of
 from ordered_queue.runs import ParkedRun, QueueSwept, RunRequest
 from ordered_queue.settings import load_settings
-
-WHOLE_FILL_SECONDS = 9.5
-"""After this a fill is cut off whatever it is doing, so that a flow's end is delayed by less than 10 s."""
 
 Deployment = str | UUID | DeploymentResponse
 Runs = Iterable[Mapping[str, Any] | RunRequest]
@@ -50,11 +47,7 @@ async def fill_free_slots(client: PrefectClient, deployment_id: UUID, exclude_fl
     Returns:
         how many runs were promoted. Never raises: what went wrong is logged once, with what will repair it.
     """
-    filled = Filled()
-    with never_raising(deployment_id):
-        with anyio.fail_after(WHOLE_FILL_SECONDS):
-            await drive(client, _fill_steps(deployment_id, exclude_flow_run_id, filled))
-    return report_fill(deployment_id, filled)
+    return len(await promote_next(client, deployment_id, exclude_flow_run_id))
 
 
 def fill_free_slots_sync(
@@ -92,9 +85,8 @@ async def park(
     Args:
         deployment: "flow/deployment", an id, or a deployment object.
         runs: mappings of parameters, or `RunRequest`s. A list (anything that can be iterated twice) is checked as a
-        whole
-            before a run is created. A one-shot iterator is read in chunks of 100 as it is parked, and never held in
-            memory.
+            whole before a run is created. A one-shot iterator is read in chunks of 100 as it is parked, and never held
+            in memory.
         submission_key: repeating a call with the same key adds nothing twice and parks what is missing. It is for one
             submission, for ever; another list takes another key. None makes one up.
         client: Prefect's client; None opens one.
@@ -130,9 +122,8 @@ def park_sync(
     Args:
         deployment: "flow/deployment", an id, or a deployment object.
         runs: mappings of parameters, or `RunRequest`s. A list (anything that can be iterated twice) is checked as a
-        whole
-            before a run is created. A one-shot iterator is read in chunks of 100 as it is parked, and never held in
-            memory.
+            whole before a run is created. A one-shot iterator is read in chunks of 100 as it is parked, and never held
+            in memory.
         submission_key: repeating a call with the same key adds nothing twice and parks what is missing. It is for one
             submission, for ever; another list takes another key. None makes one up.
         client: Prefect's client; None opens one.
@@ -168,12 +159,7 @@ async def sweep(client: PrefectClient, deployment_id: UUID | None = None) -> lis
         what was done, queue by queue. Never raises: a queue that could not be filled says so in its `problem`; a list
         of queues that could not be read is logged.
     """
-    swept: list[QueueSwept] = []
-    try:
-        await drive(client, _sweep.sweep(deployment_id, load_settings().promoted_timeout, swept))
-    except Exception as error:
-        swept.append(QueueSwept(deployment_id, 0, cause_of(error)))
-    return report_sweep(swept)
+    return await sweep_queues(client, deployment_id)
 
 
 def sweep_sync(client: SyncPrefectClient, deployment_id: UUID | None = None) -> list[QueueSwept]:

@@ -24,11 +24,11 @@ from prefect.context import FlowRunContext
 from prefect.flows import FlowStateHook
 
 from ordered_queue._drive import drive_sync
+from ordered_queue._fills import WHOLE_FILL_SECONDS
 from ordered_queue._reports import log_failure, report_fill
 from ordered_queue._steps.effects import Steps
 from ordered_queue._steps.ending import fill_after_end
 from ordered_queue._steps.fill import Filled, fill
-from ordered_queue.api import WHOLE_FILL_SECONDS
 from ordered_queue.settings import load_settings
 
 AnyFlow = TypeVar("AnyFlow", bound=Flow[..., Any])

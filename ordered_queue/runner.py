@@ -1,4 +1,4 @@
-"""Serve deployments in order: Prefect's ``serve``, with a sweep before the first poll (start-up recovery)."""
+"""Serve deployments in order: Prefect's ``serve``, with start-up recovery and the quick poll."""
 
 from __future__ import annotations
 
@@ -6,13 +6,17 @@ import asyncio
 from typing import Any
 from uuid import UUID
 
-from prefect.client.orchestration import get_client
+from prefect.client.orchestration import PrefectClient
 from prefect.deployments.runner import RunnerDeployment
 from prefect.exceptions import TerminationSignal
 from prefect.runner import Runner
 
+from ordered_queue._events import AT_ONCE_AND_AGAIN, DEPLOYMENT
+from ordered_queue._prefect_runner import poll_now
+from ordered_queue._quick_poll import Poller, QuickPoll, recover
 from ordered_queue._reports import logger
 from ordered_queue.api import sweep
+from ordered_queue.runs import QueueSwept
 
 
 def serve(
@@ -20,13 +24,15 @@ def serve(
 ) -> None:
     """Register the deployments, fill their queues, then poll for runs until stopped.
 
-    Filling first matters after a stop: runs that ended meanwhile, or died with the runner, promoted nobody.
+    Filling first matters after a stop: runs that ended meanwhile, or died with the runner, promoted nobody. While it
+    runs it follows Prefect's events: it fills the queue of a run that ends, and polls at once after a promotion.
 
     Args:
         deployments: from ``flow.to_deployment(...)``, best with a ``concurrency_limit``.
         pause_on_shutdown: pause the deployments' schedules on shutdown, as Prefect does.
         limit: the most processes at once; leave it out, or above the sum of the concurrency limits.
-        runner_options: passed to ``prefect.runner.Runner``, such as ``query_seconds`` (seconds between polls).
+        runner_options: passed to ``prefect.runner.Runner``, such as ``query_seconds`` (seconds between polls where no
+            event tells of a promotion).
 
     Raises:
         ValueError: no deployment was given.
@@ -43,16 +49,27 @@ async def _serve(
     deployments: tuple[RunnerDeployment, ...], pause_on_shutdown: bool, limit: int | None, options: dict[str, Any]
 ) -> None:
     runner = Runner(pause_on_shutdown=pause_on_shutdown, limit=limit, **options)
-    deployment_ids = [await runner.aadd_deployment(deployment) for deployment in deployments]
-    await recover(deployment_ids)
-    await runner.start()
+    poller = poller_of(runner, [await runner.aadd_deployment(deployment) for deployment in deployments])
+    await recover(poller.sweep)
+    quick_poll = QuickPoll(poller)
+    quick_poll.start()
+    try:
+        await runner.start()
+    finally:
+        await quick_poll.stop()
 
 
-async def recover(deployment_ids: list[UUID]) -> None:
-    """Fill the queues of the deployments, and say what was found."""
-    async with get_client() as client:
-        swept = [queue for deployment_id in deployment_ids for queue in await sweep(client, deployment_id)]
-    promoted = sum(queue.promoted for queue in swept)
-    failed = sum(queue.problem is not None for queue in swept)
-    ending = f", {failed} could not be filled" if failed else ""
-    logger.info("Start-up recovery: %d run(s) promoted in %d queue(s)%s.", promoted, len(swept), ending)
+def poller_of(runner: Runner, deployment_ids: list[UUID]) -> Poller:
+    """The runner as the quick poll sees it."""
+
+    async def poll() -> list[UUID]:
+        await poll_now(runner)
+        return []
+
+    async def resources() -> list[str]:
+        return [f"{DEPLOYMENT}{deployment_id}" for deployment_id in deployment_ids]
+
+    async def sweep_served(client: PrefectClient) -> list[QueueSwept]:
+        return [queue for deployment_id in deployment_ids for queue in await sweep(client, deployment_id)]
+
+    return Poller("Runner", poll, resources, lambda _: AT_ONCE_AND_AGAIN, sweep_served)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from uuid import UUID
 
 from ordered_queue import _calls
@@ -17,8 +18,13 @@ MOST_DEPLOYMENT_PAGES = 50
 """How many pages of deployments are read at most: 10,000 queues."""
 
 
-def sweep(deployment_id: UUID | None, promoted_timeout: timedelta, swept: list[QueueSwept]) -> Steps[None]:
-    """Fill one queue, or all.
+def sweep(
+    deployment_id: UUID | None,
+    promoted_timeout: timedelta,
+    swept: list[QueueSwept],
+    work_pool_name: str | None = None,
+) -> Steps[None]:
+    """Fill one queue, those of a work pool, or all.
 
     A queue that cannot be filled is told of in its `QueueSwept`; the others are filled all the same.
 
@@ -26,11 +32,12 @@ def sweep(deployment_id: UUID | None, promoted_timeout: timedelta, swept: list[Q
         deployment_id: whose queue; None is every queue.
         promoted_timeout: how long a due run that nobody takes counts as occupying.
         swept: where to put what was done.
+        work_pool_name: without a deployment, only the queues of this work pool.
 
     Raises:
         OrderedQueueError: the queues cannot be listed.
     """
-    deployment_ids = [deployment_id] if deployment_id is not None else (yield from list_queues())
+    deployment_ids = [deployment_id] if deployment_id is not None else (yield from list_queues(work_pool_name))
     for each_id in deployment_ids:
         filled = Filled()
         problem = None
@@ -41,9 +48,10 @@ def sweep(deployment_id: UUID | None, promoted_timeout: timedelta, swept: list[Q
         swept.append(QueueSwept(each_id, len(filled.promoted), problem, tuple(filled.notes)))
 
 
-def list_queues() -> Steps[list[UUID]]:
-    """The ids of the deployments in whose queues a run may wait."""
-    return list_deployment_ids(_calls.list_queues, Patience(ATTEMPT_SECONDS, FILL_SECONDS, MOST_ATTEMPTS))
+def list_queues(work_pool_name: str | None = None) -> Steps[list[UUID]]:
+    """The ids of the deployments (of a work pool, or all) in whose queues a run may wait."""
+    call_at = partial(_calls.list_queues, work_pool_name=work_pool_name)
+    return list_deployment_ids(call_at, Patience(ATTEMPT_SECONDS, FILL_SECONDS, MOST_ATTEMPTS))
 
 
 def list_deployment_ids(call_at: Callable[[int], Call], patience: Patience) -> Steps[list[UUID]]:

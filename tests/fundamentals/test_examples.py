@@ -51,7 +51,7 @@ class Project:
 def project(server, tmp_path_factory):
     folder = tmp_path_factory.mktemp("project")
     with SyncPrefectClient(server.api_url) as client:
-        client.create_work_pool(WorkPoolCreate(name="local", type="process"))
+        client.create_work_pool(WorkPoolCreate(name="local", type="ordered-process"))
     for name, content in FILES.items():
         (folder / name).write_text(content)
     outputs = {}
@@ -126,8 +126,8 @@ def test_a_command_of_another_program_is_one_that_is_known_to_work():
         "export PREFECT_API_URL=http://127.0.0.1:4200/api",
         "pip uninstall ordered-queue",
         "prefect --no-prompt deploy --prefect-file deployments.yaml --all",  # tests/server/test_deployments_yaml.py
-        "prefect work-pool create local --type process",  # the fixture `project` makes this pool
-        "prefect worker start --pool local",  # tests/server/test_worker.py
+        "prefect work-pool create local --type ordered-process",  # tests/server/test_ordered_worker.py
+        "prefect worker start --pool local",  # the same
         *(f"prefect automation create --from-file {name}" for block in AUTOMATIONS if (name := block.file_name)),
         f"prefect deployment delete {flow_name}/{deployment['name']}",
         "prefect automation create --from-file crash-zombies.yaml",  # tests/server/test_crash_zombies.py

@@ -5,10 +5,12 @@ sockets, with whatever they do by themselves.
 """
 
 import http.client
+import socket
+import socketserver
 import threading
 import time
 from collections.abc import Callable
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
@@ -153,3 +155,53 @@ def linked(api_url: str):
         server.shutdown()
         server.server_close()
         time.sleep(0)
+
+
+class Tunnel(socketserver.BaseRequestHandler):
+    """Carries a connection as it is, unless it is the one that asks for the stream of events."""
+
+    upstream: tuple[str, int]
+
+    def handle(self):
+        begun = self.request.recv(65536)
+        if EVENT_STREAM in begun.split(b"\r\n", 1)[0]:
+            return
+        with socket.create_connection(self.upstream) as server:
+            server.sendall(begun)
+            back = threading.Thread(target=carry, args=(server, self.request), daemon=True)
+            back.start()
+            carry(self.request, server)
+            back.join(HANG_SECONDS)
+
+
+EVENT_STREAM = b"/api/events/out"
+
+
+def carry(source: socket.socket, target: socket.socket) -> None:
+    """Bytes from one side to the other until either has closed."""
+    with suppress(OSError):
+        while data := source.recv(65536):
+            target.sendall(data)
+    with suppress(OSError):
+        target.shutdown(socket.SHUT_WR)
+
+
+class TunnelServer(socketserver.ThreadingTCPServer):
+    daemon_threads = True
+    block_on_close = False
+
+    def handle_error(self, request, client_address):
+        """Quiet."""
+
+
+@contextmanager
+def without_event_stream(api_url: str):
+    """A way to the API on which everything works but following its events; yields its URL."""
+    where = urlsplit(api_url)
+    handler = type("To", (Tunnel,), {"upstream": (where.hostname, where.port)})
+    with TunnelServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}/api"
+        finally:
+            server.shutdown()

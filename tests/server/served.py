@@ -59,6 +59,13 @@ def vanishing(how: str = "kill"):
 
 
 @flow
+def without_hooks(how: str = "stay"):
+    """Promotes nobody: whoever runs it has to."""
+    if how == "kill":
+        os.kill(os.getpid(), 9)
+
+
+@flow
 def starts_a_queued_run(deployment: str):
     """A caller outside the queue, whose run is the root of the queued one."""
     run_deployment(deployment, timeout=0)
@@ -74,12 +81,16 @@ FLOWS = {
     "subflow": (hands_over_in_a_subflow, 1),
     "vanishing": (vanishing, 1),
     "recovered": (sync_flow, 1),
+    "prompt": (without_hooks, 1),
     "called": (hands_over_itself, 1),
     "caller": (starts_a_queued_run, None),
 }
 
-NOT_YET = "recovered"
-"""Served only by a process that is told to: until then nobody polls for it."""
+NOT_YET = ("recovered", "prompt")
+"""Served only by a process that is told to: until then nobody polls for them."""
+
+QUERY_SECONDS = "SERVED_QUERY_SECONDS"
+"""The environment variable that says how often to poll."""
 
 
 def deployment(name: str):
@@ -89,7 +100,7 @@ def deployment(name: str):
 
 if __name__ == "__main__":
     ordered_queue.serve(
-        *[deployment(name) for name in sys.argv[1:] or FLOWS if sys.argv[1:] or name != NOT_YET],
-        query_seconds=0.5,
+        *[deployment(name) for name in sys.argv[1:] or FLOWS if sys.argv[1:] or name not in NOT_YET],
+        query_seconds=float(os.environ.get(QUERY_SECONDS, "0.5")),
         limit=None,
     )

@@ -10,15 +10,16 @@ from ordered_queue.embedded import stop
 from ordered_queue.testing import assert_in_order
 from tests.conftest import ROOT
 from tests.server.deployed import Deployed, wait_until
-from tests.server.served import NOT_YET, deployment
+from tests.server.served import QUERY_SECONDS, deployment
+from tests.server.working import ONLY_ONCE
 
 FINAL = {"Completed", "Failed", "Crashed", "Cancelled"}
 
 
-def serve(server, log, *names):
+def serve(server, log, *names, query_seconds="0.5"):
     return subprocess.Popen(
         [sys.executable, "-m", "tests.server.served", *names],
-        env={**server.env, "PREFECT_LOGGING_LEVEL": "INFO"},
+        env={**server.env, "PREFECT_LOGGING_LEVEL": "INFO", QUERY_SECONDS: query_seconds},
         cwd=ROOT,
         stdout=log,
         stderr=log,
@@ -136,14 +137,14 @@ def test_a_cancelled_parked_head_is_passed_over(served):
 
 
 def test_recovery_fills_a_queue_that_nobody_watched_before_the_first_poll(served, server, client, tmp_path):
-    deployment(NOT_YET).apply()
-    queue = served(NOT_YET)
+    deployment("recovered").apply()
+    queue = served("recovered")
     first, second = park_sync(queue.id, [{}, {}], client=client)
     queue.cancel(first)  # no process, so no hook runs
     assert queue.states([first, second]) == ["Cancelled", "Parked"]
 
     with (tmp_path / "log").open("wb") as log:
-        process = serve(server, log, NOT_YET)
+        process = serve(server, log, "recovered")
         try:
             told = b"Start-up recovery: 1 run(s) promoted"
             wait_until(lambda: told in (tmp_path / "log").read_bytes(), 60, "recovery")
@@ -151,6 +152,22 @@ def test_recovery_fills_a_queue_that_nobody_watched_before_the_first_poll(served
             stop(process)
 
     assert queue.state_of(second) != "Parked"
+
+
+def test_a_runner_that_hardly_ever_polls_by_itself_runs_a_queue_to_its_end(served, server, tmp_path):
+    """The flow has no hooks, so the runner alone fills after each end and polls after each promotion."""
+    log_path = tmp_path / "log"
+    with log_path.open("wb") as log:
+        process = serve(server, log, "prompt", query_seconds=ONLY_ONCE)
+        try:
+            wait_until(lambda: b"following the event stream" in log_path.read_bytes(), 60, "the runner's start")
+            runs = run_all(served("prompt"), [{}, {"how": "kill"}, {}], seconds=180)
+        finally:
+            stop(process)
+
+    assert state_names(runs) == ["Completed", "Crashed", "Completed"]
+    assert_in_order(runs, limit=1)
+    assert "Traceback" not in log_path.read_text()
 
 
 def test_hand_over_outside_of_a_run_is_nothing(monkeypatch):

@@ -3,70 +3,30 @@
 A worker runs the crash and cancellation hooks in a process of their own, once the run's has ended.
 """
 
-import subprocess
-import sys
-
 import pytest
-from prefect import flow
 
 from ordered_queue import fill_free_slots_sync, park_sync
 from ordered_queue.embedded import stop
 from ordered_queue.testing import assert_in_order
-from tests.conftest import ROOT
-from tests.server.deployed import Deployed, wait_until
+from tests.server.deployed import wait_until
 from tests.server.slots import lapse
+from tests.server.working import deploy_to, run_all, state_names, working
 
 POOL = "processes"
-FINAL = {"Completed", "Failed", "Crashed", "Cancelled"}
 
 
 @pytest.fixture(scope="module")
 def worker(server, tmp_path_factory):
-    """The process of a worker that polls its pool every second."""
-    folder = tmp_path_factory.mktemp("worker")
-    log_path = folder / "log"
-    with log_path.open("wb") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "prefect", "worker", "start", "--type", "process", "--pool", POOL],
-            env={**server.env, "PREFECT_WORKER_QUERY_SECONDS": "1", "PREFECT_LOGGING_LEVEL": "INFO"},
-            # Not where the flows are: they must be found by what the deployment says.
-            cwd=folder,
-            stdout=log,
-            stderr=log,
-            stdin=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        try:
-            # It makes the pool if there is none.
-            wait_until(lambda: b"started!" in log_path.read_bytes(), 60, "the worker's start")
-            yield process
-        finally:
-            stop(process)
+    """The process of Prefect's own worker, which polls its pool every second."""
+    log_path = tmp_path_factory.mktemp("worker") / "log"
+    with working(server, log_path, POOL, worker_type="process", query_seconds="1") as process:
+        yield process
 
 
 @pytest.fixture
 def work(worker, client):
     """Deploy a flow of `served.py` to the worker's pool, with limit 1."""
-
-    def deploy(flow_name, name):
-        source = flow.from_source(source=str(ROOT), entrypoint=f"tests/server/served.py:{flow_name}")
-        deployment_id = source.deploy(
-            name=name, work_pool_name=POOL, concurrency_limit=1, print_next_steps=False, ignore_warnings=True
-        )
-        return Deployed(client, deployment_id, f"{source.name}/{name}")
-
-    return deploy
-
-
-def run_all(queue, parameters):
-    """Park, wait until all runs have ended, and return them."""
-    parked = park_sync(queue.id, parameters, client=queue.client)
-    wait_until(lambda: set(queue.states(parked)) <= FINAL, 120, "the end of all runs")
-    return [queue.read(run.flow_run_id) for run in parked]
-
-
-def state_names(runs):
-    return [run.state.name for run in runs]
+    return lambda flow_name, name: deploy_to(client, POOL, flow_name, name)
 
 
 def test_a_worker_starts_runs_in_order(work):

@@ -1,0 +1,68 @@
+"""Workers in processes of their own, and deployments for them."""
+
+import subprocess
+import sys
+from contextlib import contextmanager
+
+from prefect import flow
+
+from ordered_queue import park_sync
+from ordered_queue.embedded import stop
+from tests.conftest import ROOT
+from tests.server.deployed import Deployed, wait_until
+
+ONLY_ONCE = "3600"
+"""So many seconds between polls that a poller's own loop polls as it starts, and then no more in any test."""
+
+FINAL = {"Completed", "Failed", "Crashed", "Cancelled"}
+
+
+@contextmanager
+def working(server, log_path, pool, *, worker_type="ordered-process", query_seconds=ONLY_ONCE, **settings):
+    """A worker for the pool, which it makes if there is none; what it says goes to the log."""
+    with log_path.open("wb") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "prefect", "worker", "start", "--type", worker_type, "--pool", pool],
+            env={
+                **server.env,
+                "PREFECT_WORKER_QUERY_SECONDS": query_seconds,
+                "PREFECT_LOGGING_LEVEL": "INFO",
+                **settings,
+            },
+            # Not where the flows are: they must be found by what the deployment says.
+            cwd=log_path.parent,
+            stdout=log,
+            stderr=log,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        try:
+            wait_until(lambda: b"started!" in log_path.read_bytes(), 60, "the worker's start")
+            yield process
+        finally:
+            stop(process)
+
+
+def wait_for_events(log_path):
+    """From here on no event is missed."""
+    wait_until(lambda: b"following the event stream" in log_path.read_bytes(), 60, "the worker's event stream")
+
+
+def deploy_to(client, pool, flow_name, name, limit=1):
+    """Deploy a flow of `served.py` to the work pool."""
+    source = flow.from_source(source=str(ROOT), entrypoint=f"tests/server/served.py:{flow_name}")
+    deployment_id = source.deploy(
+        name=name, work_pool_name=pool, concurrency_limit=limit, print_next_steps=False, ignore_warnings=True
+    )
+    return Deployed(client, deployment_id, f"{source.name}/{name}")
+
+
+def run_all(queue, parameters, seconds=180):
+    """Park, wait until all runs have ended, and return them."""
+    parked = park_sync(queue.id, parameters, client=queue.client)
+    wait_until(lambda: set(queue.states(parked)) <= FINAL, seconds, "the end of all runs")
+    return [queue.read(run.flow_run_id) for run in parked]
+
+
+def state_names(runs):
+    return [run.state.name for run in runs]
