@@ -1,9 +1,9 @@
 """Choose what to measure, measure it, keep it, and write docs/performance.md from what was kept.
 
-    python -m bench --list
-    python -m bench order --variant enqueue
-    python -m bench park --size trial
-    python -m bench --all --write
+python -m bench --list
+python -m bench order --variant enqueue
+python -m bench park --size trial
+python -m bench --all --write
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _measure(name: str, chosen: list[str], size: str, folder: Path, results: Path, console: Console) -> None:
-    from bench.page import tables
     from bench.registry import MEASUREMENTS
+    from bench.tables import tables
 
     measurement = MEASUREMENTS[name]
     variants = [each for each in measurement.VARIANTS if not chosen or each in chosen]

@@ -83,7 +83,7 @@ def _measure_on(on: Database, size: Size) -> Iterator[Record]:
         with opened(recorder) as client, opened() as onlooker:
             _sample(client, onlooker, recorder, queues, size.samples)
             deepest = max(queues, key=lambda queue: queue.depth)
-            plans = plans_of(on, deepest.deployment_id, lambda: _turn(client, onlooker, recorder, deepest))
+            plans = plans_of(on, lambda: _turn(client, onlooker, recorder, deepest))
     for queue in queues:
         for did, samples in queue.samples.items():
             case = f"{queue.depth} waiting, {did}"
@@ -93,14 +93,12 @@ def _measure_on(on: Database, size: Size) -> Iterator[Record]:
 
 def prepare(on: Database, size: Size) -> list[Queue]:
     """Make the queues and put the rows in."""
-    begun = time.monotonic()
     with served(on), opened() as client:
         queues = [_make_queue(client, depth) for depth in size.depths]
     full = [queue for queue in queues if queue.depth]
     copies = [Copies(str(queue.finished_id), size.finished // len(full), -1_000) for queue in full]
     copies += [Copies(str(queue.waiting_id), queue.depth - 1, 1) for queue in full]
     load(on, copies)
-    print(f"{on.kind}: rows are in after {time.monotonic() - begun:.0f} s", flush=True)
     return queues
 
 
@@ -127,26 +125,34 @@ def _sample(
                 queue.samples.clear()
 
 
-def _turn(client: SyncPrefectClient, onlooker: SyncPrefectClient, recorder: Recorder, queue: Queue) -> None:
-    """One fill that promotes, the start of that run, one fill that does not, the run's end: as in a queue's life."""
-    if queue.depth:
-        _fill(client, recorder, queue, expected=1)
-        running = _promoted(onlooker, queue)
-        _set_states(onlooker, running, "PENDING", "RUNNING")
-        _fill(client, recorder, queue, expected=0)
-        _set_states(onlooker, running, "COMPLETED")
-    else:
-        _fill(client, recorder, queue, expected=0)
+def _turn(client: SyncPrefectClient, onlooker: SyncPrefectClient, recorder: Recorder, queue: Queue) -> list[Exchange]:
+    """One fill that promotes, the start of that run, one fill that does not, the run's end: as in a queue's life.
+
+    Returns:
+        what the fill that promotes sent; for an empty queue, what its one fill sent.
+    """
+    if not queue.depth:
+        return _fill(client, recorder, queue, expected=0)
+    exchanges = _fill(client, recorder, queue, expected=1)
+    running = _promoted(onlooker, queue)
+    _set_states(onlooker, running, "PENDING", "RUNNING")
+    # As many wait as before.
+    park_sync(queue.deployment_id, [{"number": 3}], client=onlooker)
+    _fill(client, recorder, queue, expected=0)
+    _set_states(onlooker, running, "COMPLETED")
+    return exchanges
 
 
-def _fill(client: SyncPrefectClient, recorder: Recorder, queue: Queue, expected: int) -> None:
+def _fill(client: SyncPrefectClient, recorder: Recorder, queue: Queue, expected: int) -> list[Exchange]:
     recorder.take()
     begun = time.perf_counter()
     promoted = fill_free_slots_sync(client, queue.deployment_id)
     milliseconds = (time.perf_counter() - begun) * 1000
     if promoted != expected:
         raise RuntimeError(f"A fill behind {queue.depth} waiting runs promoted {promoted}, not {expected}.")
-    queue.samples.setdefault(ONE if expected else NOTHING, []).append((milliseconds, recorder.take()))
+    exchanges = recorder.take()
+    queue.samples.setdefault(ONE if expected else NOTHING, []).append((milliseconds, exchanges))
+    return exchanges
 
 
 def _promoted(client: SyncPrefectClient, queue: Queue) -> UUID:

@@ -1,6 +1,6 @@
 """The flows that are measured, and serving one of them with Prefect's own ``serve``.
 
-    python bench/flows.py FLOW DEPLOYMENT_NAME LIMIT
+python bench/flows.py FLOW DEPLOYMENT_NAME LIMIT
 """
 
 from __future__ import annotations

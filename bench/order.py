@@ -68,7 +68,7 @@ VARIANTS = {
 
 # How many runs: (full queue, thin queue); 0 leaves the case out.
 SIZES: dict[str, dict[str, tuple[int, int]]] = {
-    "trial": {name: (4, 4) for name in VARIANTS},
+    "trial": dict.fromkeys(VARIANTS, (4, 4)),
     "short": {
         "enqueue": (20, 8),
         "serve-10s": (10, 0),
@@ -78,7 +78,7 @@ SIZES: dict[str, dict[str, tuple[int, int]]] = {
         "ordered-process": (20, 8),
         "hand-over-slot": (10, 0),
     },
-    "full": {name: (20, 20) for name in VARIANTS},
+    "full": dict.fromkeys(VARIANTS, (20, 20)),
 }
 ROUNDS = {"trial": 1, "short": 1, "full": 3}
 
@@ -108,9 +108,7 @@ def _go(
 ) -> dict[str, Any]:
     with ExitStack() as stack:
         log = server.home / f"{label}.log"
-        deployment = stack.enter_context(
-            polled(variant.poller, variant.flow, label, LIMIT, server, variant.env, log)
-        )
+        deployment = stack.enter_context(polled(variant.poller, variant.flow, label, LIMIT, server, variant.env, log))
         if variant.has_watcher:
             stack.enter_context(watched(server, server.home / f"{label}-watch.log"))
         window = LogWindow.open_at_end(server.home / "server.log")
@@ -151,9 +149,7 @@ def _while_one_waits(count: int, client: SyncPrefectClient, run_ids: list[UUID])
 
 def _submit_natively(client: SyncPrefectClient, deployment: str, count: int) -> list[UUID]:
     parameters = {"seconds": RUN_SECONDS}
-    return [
-        run_deployment(deployment, parameters=parameters, timeout=0, as_subflow=False).id for _ in range(count)
-    ]
+    return [run_deployment(deployment, parameters=parameters, timeout=0, as_subflow=False).id for _ in range(count)]
 
 
 def _park(client: SyncPrefectClient, deployment: str, count: int) -> list[UUID]:

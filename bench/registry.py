@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from bench import flat, order
+from bench import cost, flat, order, park
 from bench.records import Record
 
 
@@ -26,4 +26,4 @@ class Measurement(Protocol):
         ...
 
 
-MEASUREMENTS: dict[str, Measurement] = {module.NAME: module for module in (order, flat)}
+MEASUREMENTS: dict[str, Measurement] = {module.NAME: module for module in (order, flat, park, cost)}
