@@ -181,8 +181,9 @@ def is_sequential(plan: Figures) -> bool:
 def _abridged(statement: str) -> str:
     """A statement without its list of columns and parameters."""
     text = statement.split(" Query Parameters:")[0]
-    if text.startswith("SELECT") and " FROM " in text:
-        text = "SELECT …" + text[text.index(" FROM ") :]
+    columns = text.find(" FROM ")
+    if text.startswith("SELECT") and columns >= 0:
+        text = text[: len("SELECT")] + " …" + text[columns:]
     start = text.find("EXISTS (SELECT")
     if start >= 0:
         end = text.find(" FROM deployment", start)
