@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -26,6 +29,7 @@ VARIANTS = DATABASES
 LIMIT = 1
 NOTHING = "promotes nobody"
 ONE = "promotes one"
+PLANS = "plans behind"
 
 
 @dataclass(frozen=True)
@@ -33,7 +37,7 @@ class Size:
     """How much is measured.
 
     Attributes:
-        depths: how many runs wait, a queue each; 0 is a queue where nothing waits.
+        depths: how many runs wait, a queue each, ascending; 0, the first, is a queue where nothing waits.
         finished: how many finished runs there are, shared out evenly among the queues where something waits.
         samples: of each kind of fill, for each depth.
     """
@@ -45,7 +49,7 @@ class Size:
 
 SIZES = {
     "trial": Size((0, 10, 1_000), 3_000, 3),
-    "short": Size((0, 10, 1_000, 100_000), 300_000, 15),
+    "short": Size((0, 10, 1_000, 100_000), 300_000, 10),
     "full": Size((0, 10, 1_000, 100_000), 300_000, 60),
 }
 
@@ -70,25 +74,28 @@ class Queue:
 
 
 def measure(variants: Sequence[str], size: str, folder: Path) -> Iterator[Record]:
-    """Measure on each database in turn."""
-    for kind in variants:
-        with database(kind, folder, f"{NAME}-{kind}") as on:
-            yield from _measure_on(on, SIZES[size])
+    """Fill the databases, then measure on each in turn; the queues on one take turns."""
+    with ExitStack() as stack:
+        bases = [stack.enter_context(database(kind, folder, f"{NAME}-{kind}")) for kind in variants]
+        with ThreadPoolExecutor() as threads:
+            prepared = list(threads.map(lambda on: prepare(on, SIZES[size]), bases))
+        for on, queues in zip(bases, prepared, strict=True):
+            yield from _measure_on(on, queues, SIZES[size].samples)
 
 
-def _measure_on(on: Database, size: Size) -> Iterator[Record]:
-    queues = prepare(on, size)
+def _measure_on(on: Database, queues: list[Queue], samples: int) -> Iterator[Record]:
     with served(on):
         recorder = Recorder()
         with opened(recorder) as client, opened() as onlooker:
-            _sample(client, onlooker, recorder, queues, size.samples)
-            deepest = max(queues, key=lambda queue: queue.depth)
-            plans = plans_of(on, lambda: _turn(client, onlooker, recorder, deepest))
-    for queue in queues:
-        for did, samples in queue.samples.items():
-            case = f"{queue.depth} waiting, {did}"
-            yield Record(NAME, on.kind, case, {"depth": queue.depth, "did": did, **_figures(samples)})
-    yield Record(NAME, on.kind, "plans", {"plans": plans, "depth": deepest.depth})
+            _sample(client, onlooker, recorder, queues, samples)
+            for queue in queues:
+                for did, taken in queue.samples.items():
+                    case = f"{queue.depth} waiting, {did}"
+                    yield Record(NAME, on.kind, case, {"depth": queue.depth, "did": did, **_figures(taken)})
+            for queue in {queue.depth: queue for queue in (queues[1], queues[-1])}.values():
+                plans = plans_of(on, partial(_fill, client, recorder, queue, expected=1))
+                _go_on(client, onlooker, recorder, queue)
+                yield Record(NAME, on.kind, f"{PLANS} {queue.depth}", {"plans": plans, "depth": queue.depth})
 
 
 def prepare(on: Database, size: Size) -> list[Queue]:
@@ -125,22 +132,21 @@ def _sample(
                 queue.samples.clear()
 
 
-def _turn(client: SyncPrefectClient, onlooker: SyncPrefectClient, recorder: Recorder, queue: Queue) -> list[Exchange]:
-    """One fill that promotes, the start of that run, one fill that does not, the run's end: as in a queue's life.
+def _turn(client: SyncPrefectClient, onlooker: SyncPrefectClient, recorder: Recorder, queue: Queue) -> None:
+    """One fill that promotes, and what comes after it; for an empty queue one fill."""
+    _fill(client, recorder, queue, expected=1 if queue.depth else 0)
+    if queue.depth:
+        _go_on(client, onlooker, recorder, queue)
 
-    Returns:
-        what the fill that promotes sent; for an empty queue, what its one fill sent.
-    """
-    if not queue.depth:
-        return _fill(client, recorder, queue, expected=0)
-    exchanges = _fill(client, recorder, queue, expected=1)
+
+def _go_on(client: SyncPrefectClient, onlooker: SyncPrefectClient, recorder: Recorder, queue: Queue) -> None:
+    """The start of the promoted run, another submission, a fill that finds nothing to do, the run's end."""
     running = _promoted(onlooker, queue)
     _set_states(onlooker, running, "PENDING", "RUNNING")
     # As many wait as before.
     park_sync(queue.deployment_id, [{"number": 3}], client=onlooker)
     _fill(client, recorder, queue, expected=0)
     _set_states(onlooker, running, "COMPLETED")
-    return exchanges
 
 
 def _fill(client: SyncPrefectClient, recorder: Recorder, queue: Queue, expected: int) -> list[Exchange]:

@@ -102,11 +102,14 @@ def _flat(did: str, kind: str, most: float) -> Callable[[Found], Any]:
 
 
 def _sequential(found: Found) -> tuple[str, bool] | None:
-    plans = found.get(("flat", "postgresql", "plans"), {}).get("plans")
-    if plans is None:
-        return None
+    plans = [
+        plan
+        for (name, variant, _), figures in found.items()
+        if name == "flat" and variant == "postgresql"
+        for plan in figures.get("plans", [])
+    ]
     scanning = sum(any(scan.startswith("Seq Scan on flow_run") for scan in plan["scans"]) for plan in plans)
-    return f"{scanning} of {len(plans)} statements", scanning == 0
+    return (f"{scanning} of {len(plans)} statements", scanning == 0) if plans else None
 
 
 def _parking(other: str, least: float) -> Callable[[Found], Any]:

@@ -70,13 +70,13 @@ VARIANTS = {
 SIZES: dict[str, dict[str, tuple[int, int]]] = {
     "trial": dict.fromkeys(VARIANTS, (4, 4)),
     "short": {
-        "enqueue": (20, 8),
-        "serve-10s": (10, 0),
-        "serve-1s": (10, 0),
-        "serve-1s-watch": (20, 8),
-        "process-worker": (10, 0),
-        "ordered-process": (20, 8),
-        "hand-over-slot": (10, 0),
+        "enqueue": (20, 6),
+        "serve-10s": (6, 0),
+        "serve-1s": (6, 0),
+        "serve-1s-watch": (20, 0),
+        "process-worker": (6, 0),
+        "ordered-process": (20, 6),
+        "hand-over-slot": (6, 0),
     },
     "full": dict.fromkeys(VARIANTS, (20, 20)),
 }

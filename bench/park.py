@@ -27,7 +27,7 @@ CHUNK = 100
 LOOPS = 8
 
 # How many runs a submission has, how many of them a loop creates, how many rounds.
-SIZES = {"trial": (100, 20, 1), "short": (1_000, 200, 2), "full": (10_000, 2_000, 3)}
+SIZES = {"trial": (100, 20, 1), "short": (1_000, 100, 1), "full": (10_000, 2_000, 3)}
 
 
 def measure(variants: Sequence[str], size: str, folder: Path) -> Iterator[Record]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from statistics import median
 from typing import Any
 
 from bench.figures import percentile
+from bench.markdown import number, spread, table
 from bench.records import Record
 
 Figures = dict[str, Any]
@@ -30,28 +32,6 @@ def tables(name: str, records: Sequence[Record]) -> str:
     return (TABLES[name](measured) if measured else "") + notes
 
 
-def table(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """A Markdown table; numbers stand on the right."""
-    lines = ["| " + " | ".join(headings) + " |", "| " + " | ".join(["---"] + ["---:"] * (len(headings) - 1)) + " |"]
-    lines += ["| " + " | ".join(str(cell).replace("|", "\\|") for cell in row) + " |" for row in rows]
-    return "\n".join(lines) + "\n"
-
-
-def number(value: float) -> str:
-    """A figure with as many digits as mean something."""
-    if value == int(value) or abs(value) >= 100:
-        return f"{value:,.0f}"
-    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
-
-
-def spread(samples: Sequence[float], unit: str = "") -> str:
-    """The median, and from where to where the samples go."""
-    if not samples:
-        return "none"
-    middle = f"{number(median(samples))}{unit}"
-    return middle if len(samples) == 1 else f"{middle} ({number(min(samples))} to {number(max(samples))})"
-
-
 def _order(records: Sequence[Record]) -> str:
     parts: list[str] = []
     for case in dict.fromkeys(record.case for record in records):
@@ -69,7 +49,20 @@ def _order(records: Sequence[Record]) -> str:
             "states a run",
         ]
         parts.append(table(headings, rows))
+    full = [record for record in records if record.case == records[0].case]
+    kinds = dict.fromkeys(kind for record in full for kind in _requests(record))
+    rows = [[f"`{kind}`", *(_requests(record).get(kind, "") for record in full)] for kind in kinds]
+    parts.append(table([f"{records[0].case}: requests a run", *(record.variant for record in full)], rows))
     return "\n".join(parts) + "\n" + ORDER_NOTES
+
+
+def _requests(record: Record) -> dict[str, str]:
+    """Requests of each kind for a run, the most frequent first; what is rarer than one in ten runs is left out."""
+    runs = sum(one["runs"] for one in record.figures["rounds"])
+    counts: Counter[str] = Counter()
+    for one in record.figures["rounds"]:
+        counts.update(one["requests"])
+    return {kind: f"{count / runs:.1f}" for kind, count in counts.most_common() if count * 10 >= runs}
 
 
 ORDER_NOTES = """\
@@ -85,10 +78,11 @@ def _order_row(record: Record) -> list[object]:
     rounds: list[Figures] = record.figures["rounds"]
     idle = [each for one in rounds for each in one["idle_seconds"]]
     launch = [each for one in rounds for each in one["launch_seconds"]]
+    undone = sum(one["runs"] - one["completed"] for one in rounds)
     pairs = f"{sum(one['out_of_order_pairs'] for one in rounds)} of {sum(one['pairs'] for one in rounds)}"
     return [
         ORDER_WORDS.get(record.variant, record.variant),
-        f"{len(rounds)} x {rounds[0]['runs']}",
+        f"{len(rounds)} x {rounds[0]['runs']}" + (f", {undone} did not complete" if undone else ""),
         pairs,
         f"{number(median(idle))} s" if idle else "none",
         f"{number(percentile(idle, 95))} s" if idle else "none",

@@ -16,6 +16,7 @@ OWN = "by=bench"
 """In the query of each request by which a measurement looks on; such a request is not counted."""
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_NAMED = re.compile(r"(/deployments/name|/work_pools)/(?:(?<=/name/).+|[^/]+)")
 _ACCESS = re.compile(r'"(?P<method>[A-Z]+) (?P<path>/\S*) HTTP/[\d.]+" \d{3}')
 
 
@@ -29,8 +30,8 @@ def requests_in(log: str) -> Counter[str]:
 
 
 def kind_of_path(path: str) -> str:
-    """A path without its query, and ``{id}`` for each id; what is a name stays."""
-    return _UUID.sub("{id}", path.partition("?")[0])
+    """A path without its query, and ``{id}`` and ``{name}`` for what is one."""
+    return _NAMED.sub(r"\1/{name}", _UUID.sub("{id}", path.partition("?")[0]))
 
 
 @dataclass(frozen=True)

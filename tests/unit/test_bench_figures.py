@@ -7,7 +7,7 @@ import pytest
 from bench.figures import RunHistory, order_figures, percentile, summary
 from bench.load import POSTGRESQL_DIALECT, SQLITE_DIALECT, Copies, statements
 from bench.plans import postgresql_plans
-from bench.traffic import kind_of, requests_in
+from bench.traffic import kind_of, kind_of_path, requests_in
 
 START = datetime(2026, 3, 1, 12, tzinfo=timezone.utc)
 RUN = "0b5dc5e2-6ff1-4a4b-8d4b-0d9a2d1f9a10"
@@ -66,6 +66,18 @@ def test_requests_are_counted_by_kind_and_those_of_the_onlooker_are_not():
 """
 
     assert requests_in(log) == {"POST /api/flow_runs/{id}/set_state": 2, "GET /api/flow_run_states/": 1}
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("/api/deployments/name/my-flow/mine?a=b", "/api/deployments/name/{name}"),
+        ("/api/work_pools/mine/get_scheduled_flow_runs", "/api/work_pools/{name}/get_scheduled_flow_runs"),
+        (f"/api/flow_runs/{RUN}", "/api/flow_runs/{id}"),
+    ],
+)
+def test_a_path_is_told_without_ids_and_names(path, expected):
+    assert kind_of_path(path) == expected
 
 
 @pytest.mark.parametrize(

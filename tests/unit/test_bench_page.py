@@ -1,9 +1,10 @@
 """What is kept of measurements, and the page that is written from it."""
 
 from bench.goals import goals
+from bench.markdown import number, spread, table
 from bench.page import render
 from bench.records import TRIAL, Record, append, latest, read
-from bench.tables import is_sequential, number, spread, table
+from bench.tables import is_sequential
 
 MACHINE = {
     "cores": 2,
@@ -22,12 +23,14 @@ def a_record(measurement="order", variant="enqueue", case="full queue", size="sh
 def a_round(**fields):
     return {
         "runs": 20,
+        "completed": 20,
         "out_of_order_pairs": 0,
         "pairs": 171,
         "idle_seconds": [0.2, 0.4],
         "launch_seconds": [3.0],
         "makespan_seconds": 60.0,
         "requests_per_run": 20.0,
+        "requests": {"GET /api/deployments/{id}": 20, "GET /api/rare": 1},
         "states_per_run": 6.0,
         **fields,
     }
@@ -55,7 +58,7 @@ RECORDS = [
     a_record(
         "flat",
         "postgresql",
-        "plans",
+        "plans behind 100000",
         depth=100_000,
         plans=[{"statement": "SELECT flow_run.id FROM flow_run", "ms": 0.2, "plan": "", "scans": ["x on flow_run"]}],
     ),
@@ -117,12 +120,18 @@ def test_the_page_tells_the_machine_every_table_and_what_was_left_out():
 
     assert "Taken on 2 cores, 8 GB, Linux x86_64, Python 3.12.0, Prefect 3.9.1, ordered_queue 0.1.0; " in page
     assert "| native ENQUEUE, Prefect's `serve`, poll 10 s | 1 x 20 | 80 of 171 | 0.30 s | 0.40 s |" in page
+    assert "| `GET /api/deployments/{id}` | 1.0 | 1.0 |" in page
+    assert "/api/rare" not in page
     assert "ordered-process: left out, it is not installed." in page
     assert "None of 1 statements about flow runs scans that table sequentially." in page
     assert "| sqlite: one loop | 1 x 100 | 1 s | 30 | 3 | 100 |" in page
     assert "| watcher, nothing waits | 60 requests an hour | 120 s, scaled |" in page
     assert page.endswith("\n")
     assert not page.endswith("\n\n")
+
+
+def test_a_run_that_did_not_complete_is_told_of():
+    assert "| 1 x 20, 2 did not complete |" in render([a_record(rounds=[a_round(completed=18)])])
 
 
 def test_the_page_can_be_written_when_nothing_was_measured():
