@@ -110,13 +110,8 @@ def polled(
             stack.enter_context(running(command, environment, log, lambda: b"started!" in log.read_bytes()))
             # Only now: the worker makes the pool if there is none.
             source = Flow.from_source(source=str(ROOT), entrypoint=f"bench/flows.py:{flow_name}")
-            source.deploy(  # pyright: ignore
-                name=name,
-                work_pool_name=name,
-                concurrency_limit=enqueue(limit),
-                print_next_steps=False,
-                ignore_warnings=True,
-            )
+            made = source.to_deployment(name=name, work_pool_name=name, concurrency_limit=enqueue(limit))
+            made.apply()
         yield deployment
 
 
