@@ -4,13 +4,21 @@ VENV := .venv
 OLDEST := .venv-oldest
 BIN := $(VENV)/bin
 
-.PHONY: demo test check lint bench clean
+.PHONY: demo test check lint bench bench-full clean
 
 demo: $(VENV)/.installed
 	$(BIN)/python -m demo
 
 test: lint $(OLDEST)/.installed
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile $(ARGS)
+
+# Under 15 minutes on 2 cores, if nothing else runs there; writes docs/performance.md.
+bench: $(VENV)/.installed
+	$(BIN)/python -m bench --all --write $(ARGS)
+
+# Some hours.
+bench-full: $(VENV)/.installed
+	$(BIN)/python -m bench --all --write --size full $(ARGS)
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .
@@ -31,4 +39,4 @@ $(OLDEST)/.installed: $(VENV)/.installed pyproject.toml tests/lower_bounds.py te
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(OLDEST) .demo .pytest_cache .ruff_cache .hypothesis dist
+	rm -rf $(VENV) $(OLDEST) .demo .bench .pytest_cache .ruff_cache .hypothesis dist

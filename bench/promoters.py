@@ -66,7 +66,7 @@ def server_on(database: str) -> Generator[EmbeddedServer, None, None]:
                 yield server
             return
         with (
-            postgresql() as url,
+            postgresql({}) as url,
             prefect_server(Path(home), settings={"PREFECT_API_DATABASE_CONNECTION_URL": url}) as server,
         ):
             yield server

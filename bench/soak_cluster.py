@@ -82,7 +82,7 @@ class Cluster:
 def cluster(folder: Path) -> Generator[Cluster, None, None]:
     """Start PostgreSQL, Redis and two API servers; without Redis, one."""
     with ExitStack() as stack:
-        url = stack.enter_context(postgresql())
+        url = stack.enter_context(postgresql({}))
         settings = {"PREFECT_API_DATABASE_CONNECTION_URL": url, "PREFECT_LOGGING_TO_API_ENABLED": "false"}
         without_redis = redis_server.why_not()
         if without_redis is None:

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -19,9 +19,16 @@ START_SECONDS = 30.0
 UNPRIVILEGED = {"user": "nobody", "extra_groups": []} if os.geteuid() == 0 else {}
 
 
+WITHOUT_SYNCS = {"fsync": "off", "full_page_writes": "off"}
+"""Nothing of a test survives a power cut. What one transaction sees of another is the same."""
+
+
 @contextmanager
-def postgresql() -> Generator[str, None, None]:
-    """Start a server that listens on a socket in a folder of its own; the URL of its database, as Prefect takes it."""
+def postgresql(settings: Mapping[str, str] = WITHOUT_SYNCS) -> Generator[str, None, None]:
+    """Start a server that listens on a socket in a folder of its own; the URL of its database, as Prefect takes it.
+
+    Its log is the file `log` in that folder, which the URL names last.
+    """
     # Not below pytest's own folder, which no other user may enter.
     with tempfile.TemporaryDirectory(prefix="ordered-queue-pg-") as name:
         folder = Path(name)
@@ -40,11 +47,7 @@ def postgresql() -> Generator[str, None, None]:
             "listen_addresses=",
             "-c",
             "max_connections=200",
-            # Nothing of a test survives a power cut. What one transaction sees of another is the same.
-            "-c",
-            "fsync=off",
-            "-c",
-            "full_page_writes=off",
+            *(word for name, value in settings.items() for word in ("-c", f"{name}={value}")),
         ]
         with (folder / "log").open("wb") as log:
             server = subprocess.Popen(command, stdout=log, stderr=log, cwd=folder, **UNPRIVILEGED)
