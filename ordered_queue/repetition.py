@@ -13,21 +13,24 @@ from typing import Any, cast
 from ordered_queue.submission import TEMPLATE_MARK
 
 
-def is_same_request(sent: Mapping[str, Any], found: Mapping[str, Any], defaults: Mapping[str, Any]) -> bool:
-    """Whether a run that is there was asked for with the parameters that are sent now.
+def is_same_request(sent: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
+    """Whether a run that is there can have come of the parameters that are sent now.
 
-    Parameters that are not sent come from the deployment. Only their names are compared: their values may have been
-    changed, by deploying anew, since the run was made.
+    Every name that is sent must be in the run, with the value that is sent. What the run has beyond that is taken for
+    defaults of its deployment, of whatever time: they go into a run as it is made, and deploying anew may since have
+    changed them, added some or taken some off.
+
+    Not detected is therefore a caller that leaves a parameter out which it sent before: the run does not say whether a
+    name came from the caller or from the deployment. Detected is every other difference: a value that is another, and
+    a name that the run does not have.
 
     Args:
         sent: what the submitter asks for, as JSON.
         found: what the run has.
-        defaults: the deployment's own parameters, as they are now.
     """
     if TEMPLATE_MARK in repr(sent):
         return True  # The server filled them in.
-    are_same = (name in found and is_same_json(value, found[name]) for name, value in sent.items())
-    return set(found) - set(sent) <= set(defaults) and all(are_same)
+    return all(name in found and is_same_json(value, found[name]) for name, value in sent.items())
 
 
 def is_same_json(one: object, other: object) -> bool:

@@ -189,7 +189,7 @@ def _refuse_another(flow_run: FlowRun, run: PreparedRun, deployment: DeploymentR
             f"its idempotency key {run.key!r} belongs to flow run {flow_run.id} of deployment "
             f"{flow_run.deployment_id}; keys are unique within a flow.",
         )
-    if is_same_request(run.body["parameters"], flow_run.parameters, deployment.parameters):
+    if is_same_request(run.body["parameters"], flow_run.parameters):
         return
     if run.has_own_key:
         reason = f"idempotency key {run.key!r} already has another run, with other parameters; use a new key."

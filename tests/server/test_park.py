@@ -386,3 +386,17 @@ def test_another_list_under_a_key_that_was_used_is_refused(deploy, client):
     assert [run.flow_run_id for run in again] == [run.flow_run_id for run in first]
     assert all(run.already_there for run in again)
     assert waiting_numbers(client, queue) == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [({"region": "eu"}, {}), ({}, {"region": "eu"}), ({"region": "eu"}, {"region": "us"})], ids=str
+)
+def test_the_same_key_again_adds_nothing_after_the_deployments_defaults_were_changed(deploy, client, before, after):
+    queue = deploy(limit=1, parameters=before)
+    first = park_sync(queue.id, numbers(2), submission_key="s", client=client)
+    client.request("PATCH", f"/deployments/{queue.id}", json={"parameters": after})
+
+    again = park_sync(queue.id, numbers(2), submission_key="s", client=client)
+
+    assert [run.flow_run_id for run in again] == [run.flow_run_id for run in first]
+    assert all(run.already_there for run in again)
