@@ -5,7 +5,8 @@ refresh has the slot, Prefect cancels every other one that wants to start. So a 
 start a thousand processes. A refresh that was dropped so may have been meant for another queue (or for all of them:
 the nightly one); the one that runs makes up for it:
 
-    1. It fills the queue it was started for.
+    1. It fills the queue it was started for. One that cannot be filled is tried again for some minutes, since
+       nobody else may come by before the night.
     2. It looks up which refreshes were dropped since it was created, and fills the queues those were meant for.
     3. It looks again, until a look finds no new one, `MOST_ROUNDS` times at most.
     4. It ends, which frees the slot: from here on others start by themselves. What was dropped between the last look
@@ -16,6 +17,8 @@ Left to the nightly refresh is what was dropped by a refresh whose process was k
 Filling a queue twice promotes nothing twice, so it does no harm to fill one too often.
 """
 
+import time
+from dataclasses import replace
 from datetime import timedelta
 from typing import cast
 from uuid import UUID
@@ -31,12 +34,16 @@ from prefect.client.schemas.filters import (
 )
 from prefect.client.schemas.objects import FlowRun, StateType
 from prefect.context import FlowRunContext
+from prefect.exceptions import ObjectNotFound
 from prefect.logging.loggers import flow_run_logger
 from prefect.states import Completed, Failed
 
 from ordered_queue import QueueSwept, sweep_sync
 
 MOST_ROUNDS = 20
+TRY_AGAIN_SECONDS = (5, 15, 45, 120)
+"""How long to wait before each further try at the queues that could not be filled."""
+
 MOST_DROPPED = 10_000
 PAGE = 200  # The server returns no more at a time.
 CLOCKS = timedelta(minutes=1)
@@ -82,17 +89,43 @@ def fill(client: SyncPrefectClient, this_run: FlowRun, queues: set[UUID | None])
         if not queues:
             return swept
         for deployment_id in {None} if None in queues else queues:
-            for queue in sweep_sync(client, deployment_id):
-                logger.info(
-                    "Queue of deployment %s: %d run(s) promoted.%s",
-                    queue.deployment_id,
-                    queue.promoted,
-                    f" {queue.problem}" if queue.problem else "",
-                )
-                swept.append(queue)
+            swept += try_to_fill(client, this_run, deployment_id)
         queues = newly_dropped(client, this_run)
     logger.warning("Refreshes are still being dropped after %d rounds; the next refresh goes on.", MOST_ROUNDS)
     return swept
+
+
+def try_to_fill(client: SyncPrefectClient, this_run: FlowRun, deployment_id: UUID | None) -> list[QueueSwept]:
+    """Fill one queue (None: all of them); those that could not be filled again after a while, a few times."""
+    logger = flow_run_logger(this_run)
+    swept = sweep_sync(client, deployment_id)
+    for pause in TRY_AGAIN_SECONDS:
+        failed = [queue for queue in swept if queue.problem and not is_gone(client, queue.deployment_id)]
+        if not failed:
+            break
+        logger.warning("%d queue(s) could not be filled; trying again in %d s.", len(failed), pause)
+        time.sleep(pause)
+        for queue in failed:
+            swept.remove(queue)
+            again = sweep_sync(client, queue.deployment_id)
+            swept += [replace(one, promoted=one.promoted + queue.promoted) for one in again]
+    for queue in swept:
+        problem = f" {queue.problem}" if queue.problem else ""
+        logger.info("Queue of deployment %s: %d run(s) promoted.%s", queue.deployment_id, queue.promoted, problem)
+    return swept
+
+
+def is_gone(client: SyncPrefectClient, deployment_id: UUID | None) -> bool:
+    """Whether the deployment was deleted meanwhile, so that trying again is of no use."""
+    if deployment_id is None:
+        return False
+    try:
+        client.read_deployment(deployment_id)
+    except ObjectNotFound:
+        return True
+    except Exception:  # the server is away: that is why the queue could not be filled
+        return False
+    return False
 
 
 def newly_dropped(client: SyncPrefectClient, this_run: FlowRun) -> set[UUID | None]:

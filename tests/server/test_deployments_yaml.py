@@ -12,9 +12,10 @@ from uuid import UUID, uuid4
 
 import pytest
 from prefect.client.orchestration import SyncPrefectClient
+from prefect.client.schemas.objects import FlowRun
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
-from ordered_queue import PARKED_TAG, park_sync
+from ordered_queue import PARKED_TAG, QueueSwept, park_sync, sweep_sync
 from ordered_queue.embedded import prefect_server, stop
 from tests.conftest import ROOT
 
@@ -149,14 +150,13 @@ def test_deploy_installs_the_nightly_refresh_and_its_triggers(own_client, refres
     assert (refresh.work_pool_name, refresh.entrypoint) == (POOL, "flows/refresh.py:refresh")
     assert PARKED_TAG not in refresh.tags
     automations = own_client.request("POST", "/automations/filter", json={}).json()
-    assert len(automations) == 3
-    for automation in automations:
-        (action,) = automation["actions"]
-        assert automation["enabled"]
-        assert action["deployment_id"] == str(refresh.id)
-        template = {"__prefect_kind": "jinja", "template": "{{ flow_run.deployment_id }}"}
-        assert action["parameters"] == {"deployment_id": template}
-        assert automation["trigger"]["match_related"]["prefect.resource.id"] == f"prefect.tag.{PARKED_TAG}"
+    (automation,) = automations
+    (action,) = automation["actions"]
+    assert automation["enabled"]
+    assert action["deployment_id"] == str(refresh.id)
+    template = {"__prefect_kind": "jinja", "template": "{{ flow_run.deployment_id }}"}
+    assert action["parameters"] == {"deployment_id": template}
+    assert automation["trigger"]["match_related"]["prefect.resource.id"] == f"prefect.tag.{PARKED_TAG}"
 
 
 @pytest.fixture
@@ -239,17 +239,14 @@ def test_trigger_promotes_the_next_run_when_a_promoted_one_is_cancelled(own_clie
 
 def test_triggers_start_a_few_refreshes_when_many_runs_are_cancelled_at_once(own_client, refresh, worker):
     before = {run["id"] for run in refreshes(own_client, refresh)}
-    waiting = Queue(own_client, limit=1, count=11)
-    waiting.started()
     queues = [Queue(own_client, limit=15, count=46) for _ in range(2)]
     cancelled = [(queue, queue.started()) for queue in queues]
 
-    # Ten that waited are cancelled first: they free no slot, so they start no refresh.
-    waiting.set_states(waiting.runs[1:], "CANCELLED")
     for queue, run_ids in cancelled:
         queue.set_states(run_ids, "CANCELLING", "CANCELLED")
     for queue in queues:
         wait_for_states(queue, ["Cancelled"] * 15 + ["Late"] * 15 + ["Parked"] * 16)
+    # Promoted ones, which nobody has taken: each of them is an event of its own as well.
     queues[0].set_states(queues[0].runs[15:30], "CANCELLED")
     wait_for_states(queues[0], ["Cancelled"] * 30 + ["Late"] * 15 + ["Parked"])
 
@@ -260,5 +257,20 @@ def test_triggers_start_a_few_refreshes_when_many_runs_are_cancelled_at_once(own
     executed = [run for run in made() if run["run_count"]]
     assert {run["state_type"] for run in executed} == {"COMPLETED"}
     assert len(executed) <= 6
+    assert len(made()) <= 12  # one for each 5 s and queue, not one for each of the 45 runs
     assert {run["parameters"]["deployment_id"] for run in made()} == {str(queue.id) for queue in queues}
-    assert waiting.states() == ["Running"] + ["Cancelled"] * 10
+
+
+def test_refresh_tries_a_queue_again_that_could_not_be_filled(own_server, own_client, monkeypatch):
+    module = runpy.run_path(str(ROOT / "flows/refresh.py"))
+    queue = Queue(own_client, limit=1, count=3)
+    make_unnoticed_room(queue)
+    first_fails = iter([[QueueSwept(queue.id, 2, "the server is busy")]])
+    globals_ = module["try_to_fill"].__globals__
+    monkeypatch.setitem(globals_, "TRY_AGAIN_SECONDS", (0,))
+    monkeypatch.setitem(globals_, "sweep_sync", lambda client, its: next(first_fails, None) or sweep_sync(client, its))
+
+    swept = module["try_to_fill"](own_client, FlowRun(flow_id=uuid4()), queue.id)
+
+    assert swept == [QueueSwept(queue.id, 3)]
+    assert queue.states() == ["Late", "Parked"]

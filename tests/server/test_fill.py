@@ -1,6 +1,6 @@
 """Filling, on a real server."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
 from itertools import pairwise
 from uuid import UUID, uuid4
 
@@ -327,3 +327,53 @@ def test_a_parent_with_parked_children_can_be_cancelled_without_harm(deploy, cli
 
     assert fill_free_slots_sync(client, queue.id) == 1
     assert queue.states(children) == ["Cancelled", "Cancelled", "Late"]
+
+
+def test_a_sweep_fills_every_slot_also_more_than_one_fill_may(deploy, client):
+    queue = deploy(limit=130)
+    waiting = queue.create_waiting(140)
+
+    (swept,) = sweep_sync(client, queue.id)
+
+    assert swept.promoted == 130
+    assert queue.states(waiting).count("Late") == 130
+
+
+def test_a_limit_above_what_five_pages_hold_is_filled(deploy, client, monkeypatch):
+    """1,000 runs that occupy slots take a while to make; with pages of 10, the same is seen at 50."""
+    monkeypatch.setattr("ordered_queue._steps.pages.PAGE", 10)
+    monkeypatch.setattr("ordered_queue._steps.effects.PAGE", 10)
+    monkeypatch.setattr("ordered_queue._calls.PAGE", 10)
+    queue = deploy(limit=64)
+    queue.create_waiting(62)
+    sweep_sync(client, queue.id)
+
+    more = queue.create_waiting(3)
+    sweep_sync(client, queue.id)
+
+    assert queue.states(more).count("Late") == 2
+
+
+def test_a_run_that_no_worker_is_ever_given_holds_nobody_up(deploy, client):
+    """Its deployment had no work pool when it was parked; a run's work queue cannot be changed."""
+    queue = deploy(limit=1)
+    stranded = queue.create_waiting(2)
+    pool = client.request("POST", "/work_pools/", json={"name": f"pool-{uuid4().hex[:8]}", "type": "process"}).json()
+    client.request("PATCH", f"/deployments/{queue.id}", json={"work_pool_name": pool["name"]})
+    filled = Filled()
+
+    drive_sync(client, fill(queue.id, None, timedelta(minutes=30), filled))
+    runs = queue.park(2)
+
+    assert "2 scheduled run(s) belong to no work queue" in filled.notes[0]
+    assert queue.states([*stranded, runs[0].flow_run_id]) == ["Parked", "Parked", "Late"]
+
+
+def test_a_run_put_in_the_future_by_hand_is_not_pulled_forward_where_the_deployment_carries_the_tag(deploy, client):
+    queue = deploy(limit=1, tags=[PARKED_TAG])
+    in_six_hours = (datetime.now(timezone.utc) + timedelta(hours=6)).isoformat()
+    body = {"state": {"type": "SCHEDULED", "state_details": {"scheduled_time": in_six_hours}}, "tags": [PARKED_TAG]}
+    later = UUID(client.request("POST", f"/deployments/{queue.id}/create_flow_run", json=body).json()["id"])
+
+    assert sweep_sync(client, queue.id)[0].promoted == 0
+    assert queue.state_of(later) == "Scheduled"
