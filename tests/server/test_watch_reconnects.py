@@ -5,6 +5,7 @@ from prefect.client.orchestration import get_client
 from prefect.exceptions import PrefectHTTPStatusError
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
+from ordered_queue import fill_free_slots_sync
 from ordered_queue.embedded import free_port, prefect_server
 from tests.server.deployed import Deployed, wait_until
 from tests.server.slots import counter_of
@@ -50,11 +51,16 @@ def is_leased(queue, run):
     return True
 
 
-def test_the_watcher_connects_again_and_the_queue_moves_on_after_a_restart_in_the_middle_of_runs(restarted):
+def test_the_watcher_connects_again_and_the_queue_moves_on_after_a_restart_in_the_middle_of_runs(restarted, later):
     """Case 12: the leases were in the server's memory and are gone; the runs' ends free their slots all the same."""
     queue, runs, log = restarted
     assert not is_leased(queue, runs[0])
     assert queue.states(runs) == ["Running", "Running", "Parked", "Parked", "Parked"]
+    # The limit: were their processes dead, nobody could tell. No lease is left to lapse, and the counter stays.
+    later(60)
+    assert counter_of(queue) == 2
+    assert fill_free_slots_sync(queue.client, queue.id) == 0
+    later(0)
 
     queue.finish(runs[0])
     wait_until(lambda: queue.state_of(runs[2]) == "Late", 60, "promotion after the server came back")

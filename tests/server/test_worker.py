@@ -55,11 +55,11 @@ def test_a_worker_starts_the_next_run_when_a_flow_process_is_killed(work):
 def test_a_worker_starts_the_next_run_when_a_running_one_is_cancelled(work):
     queue = work("sync_flow", "worker-cancel")
     first, second = park_sync(queue.id, [{"seconds": 300}, {}], client=queue.client)
-    wait_until(lambda: queue.state_of(first) == "Running", 60, "the first run to be Running")
+    wait_until(lambda: queue.state_of(first) == "Running", 120, "the first run to be Running")
 
     queue.cancel(first)
 
-    wait_until(lambda: queue.state_of(second) == "Completed", 60, "the second run's end")
+    wait_until(lambda: queue.state_of(second) == "Completed", 180, "the second run's end")
     assert queue.state_of(first) == "Cancelled"
     # It was promoted after the first had given its slot back, so it found one at its first try.
     assert "AwaitingConcurrencySlot" not in queue.history(second)
@@ -71,7 +71,7 @@ def test_a_worker_that_is_stopped_leaves_its_run_running_and_the_queue_goes_on_o
     """Case 20: it ends the run's process and tells nobody. The last test here, since it ends the worker."""
     queue = work("sync_flow", "worker-stop")
     first, second = park_sync(queue.id, [{"seconds": 300}, {}], client=client)
-    wait_until(lambda: queue.state_of(first) == "Running", 60, "the first run to be Running")
+    wait_until(lambda: queue.state_of(first) == "Running", 120, "the first run to be Running")
 
     stop(worker, seconds=60)
 
