@@ -49,8 +49,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if unknown:
                 console.print(f"{name} has no variant {sorted(unknown)}: {', '.join(MEASUREMENTS[name].VARIANTS)}.")
                 return 2
+        run = datetime.now(timezone.utc).isoformat(timespec="seconds")
         for name in names:
-            _measure(name, options.variant, options.size, folder, options.results, console)
+            _measure(name, run, options, folder, console)
     if options.write:
         _write(options.results, options.page, console)
     return 0
@@ -69,21 +70,22 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _measure(name: str, chosen: list[str], size: str, folder: Path, results: Path, console: Console) -> None:
+def _measure(name: str, run: str, options: argparse.Namespace, folder: Path, console: Console) -> None:
     from bench.registry import MEASUREMENTS
     from bench.tables import tables
 
     measurement = MEASUREMENTS[name]
-    variants = [each for each in measurement.VARIANTS if not chosen or each in chosen]
+    variants = [each for each in measurement.VARIANTS if not options.variant or each in options.variant]
     here = machine()
     records = []
     begun = time.monotonic()
-    for record in measurement.measure(variants, size, folder):
+    for record in measurement.measure(variants, options.size, folder):
         ended = time.monotonic()
         taken = datetime.now(timezone.utc).isoformat(timespec="seconds")
-        whole = replace(record, size=size, taken_at=taken, machine=here, took_seconds=round(ended - begun, 1))
+        took = round(ended - begun, 1)
+        whole = replace(record, size=options.size, taken_at=taken, machine=here, took_seconds=took, run=run)
         begun = ended
-        append(results, whole)
+        append(options.results, whole)
         records.append(whole)
         console.print(f"{name} {whole.variant} ({whole.case}): {whole.took_seconds:.0f} s")
     console.print(tables(name, records), soft_wrap=True)

@@ -11,10 +11,11 @@ from bench.tables import TITLES, tables
 INTRODUCTION = """\
 # Performance
 
-Times are of this machine; what travels is the ratio to what was measured beside it, on one server, taking turns. A
-table tells how many samples it stands on. `make bench` takes the short set and writes this page; `make bench-full`
-takes more samples and longer queues; one row alone is `python -m bench order --variant enqueue`, and
-`python -m bench --list` tells what there is. The measurements are in [bench](../bench/__main__.py).
+Times are of this machine; what travels is the ratio to what was measured beside it, in turn, on one server. Each table
+tells how many samples it stands on, and whether its rows were taken in one run. `make bench` takes the short set and
+writes this page; `make bench-full` takes more samples and longer queues; one row alone is
+`python -m bench order --variant enqueue`, and `python -m bench --list` tells what there is. The measurements are in
+[bench](../bench/__main__.py).
 """
 
 
@@ -28,7 +29,7 @@ def render(records: Sequence[Record]) -> str:
 
 
 def _machines(records: Sequence[Record]) -> str:
-    shown: dict[str, list[str]] = {}
+    shown: dict[str, list[Record]] = {}
     for record in records:
         here = record.machine
         if here:
@@ -36,5 +37,12 @@ def _machines(records: Sequence[Record]) -> str:
                 f"{here['cores']} cores, {here['memory_gb']} GB, {here['system']}, Python {here['python']}, Prefect "
                 f"{here['prefect']}, ordered_queue {here['ordered_queue']}"
             )
-            shown.setdefault(text, []).append(record.taken_at[:10])
-    return "".join(f"Taken on {text}; {min(days)} to {max(days)}.\n" for text, days in shown.items())
+            shown.setdefault(text, []).append(record)
+    return "".join(f"Taken on {text}; {_when(own)}.\n" for text, own in shown.items())
+
+
+def _when(records: Sequence[Record]) -> str:
+    days = sorted({record.taken_at[:10] for record in records})
+    loads = [record.machine["load_1min"] for record in records]
+    dates = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
+    return f"{dates}; load of the machine before each measurement {min(loads)} to {max(loads)}"

@@ -27,6 +27,7 @@ class Record:
         taken_at: when, in ISO format.
         machine: what it was taken on.
         took_seconds: how long the row took, as it was.
+        run: which call of the program took it. Only rows of one run were taken side by side.
     """
 
     measurement: str
@@ -37,6 +38,7 @@ class Record:
     taken_at: str = ""
     machine: dict[str, Any] = field(default_factory=dict)
     took_seconds: float = 0.0
+    run: str = ""
 
     @property
     def key(self) -> Key:

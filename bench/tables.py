@@ -10,6 +10,7 @@ from typing import Any
 from bench.figures import percentile
 from bench.markdown import number, spread, table
 from bench.records import Record
+from bench.scans import abridged, is_sequential, runs_scans
 
 Figures = dict[str, Any]
 
@@ -29,7 +30,16 @@ def tables(name: str, records: Sequence[Record]) -> str:
     skipped = [record for record in records if "skipped" in record.figures]
     measured = [record for record in records if "skipped" not in record.figures]
     notes = "".join(f"\n{record.variant}: left out, {record.figures['skipped']}.\n" for record in skipped)
-    return (TABLES[name](measured) if measured else "") + notes
+    return (TABLES[name](measured) + _apart(measured) if measured else "") + notes
+
+
+def _apart(records: Sequence[Record]) -> str:
+    """A warning if the rows were not taken side by side, so that they are not compared as if they were."""
+    runs = {record.run for record in records}
+    if len(runs) == 1:
+        return ""
+    rows = (f"{record.variant} ({record.case}) in {record.run or 'an unknown run'}" for record in records)
+    return f"\n**Not one run**, so the rows were not taken side by side: {'; '.join(rows)}.\n"
 
 
 def _order(records: Sequence[Record]) -> str:
@@ -147,9 +157,7 @@ def _milliseconds(figures: Figures | None) -> str:
 def _plans(record: Record) -> str:
     plans: list[Figures] = record.figures["plans"]
     scanning = [plan for plan in plans if is_sequential(plan)]
-    rows = [
-        [f"`{_abridged(plan['statement'])}`", number(plan["ms"]), "; ".join(runs_scans(plan))] for plan in plans[:8]
-    ]
+    rows = [[f"`{abridged(plan['statement'])}`", number(plan["ms"]), "; ".join(runs_scans(plan))] for plan in plans[:8]]
     verdict = (
         f"{len(scanning)} of {len(plans)} statements about flow runs scan that table sequentially"
         if scanning
@@ -157,32 +165,6 @@ def _plans(record: Record) -> str:
     )
     title = f"{record.variant}, behind {record.figures['depth']:,} waiting: statement"
     return table([title, "milliseconds", "how it reads flow runs"], rows) + f"\n{verdict}.\n"
-
-
-def runs_scans(plan: Figures) -> list[str]:
-    """The steps of a plan that read flow runs."""
-    return [scan for scan in plan["scans"] if "flow_run" in scan]
-
-
-def is_sequential(plan: Figures) -> bool:
-    """Whether a plan reads the whole table of flow runs."""
-    return any(
-        scan.startswith("Seq Scan on flow_run") or (scan.startswith("SCAN flow_run") and "USING" not in scan)
-        for scan in plan["scans"]
-    )
-
-
-def _abridged(statement: str) -> str:
-    """A statement without its list of columns and parameters."""
-    text = statement.split(" Query Parameters:")[0]
-    columns = text.find(" FROM ")
-    if text.startswith("SELECT") and columns >= 0:
-        text = text[: len("SELECT")] + " …" + text[columns:]
-    start = text.find("EXISTS (SELECT")
-    if start >= 0:
-        end = text.find(" FROM deployment", start)
-        text = f"{text[:start]}EXISTS (SELECT …{text[end:]}" if end >= 0 else text
-    return text if len(text) <= 320 else f"{text[:320]}…"
 
 
 def _park(records: Sequence[Record]) -> str:
@@ -212,7 +194,8 @@ def _park(records: Sequence[Record]) -> str:
 PARK_NOTES = """\
 One server for each database, the ways take turns. *park* reads every run back and fills. *Bare bulk* sends chunks of
 100 to Prefect's bulk route and believes the answer, so runs can be missing afterwards. *One loop* and *eight loops*
-call `run_deployment(timeout=0)`, for fewer runs: their speed does not depend on how many.
+call `run_deployment(timeout=0)` for fewer runs, to save time, and are compared by runs a second: that this speed does
+not depend on how many there are is taken for granted here. The speed is that of runs that are there afterwards.
 """
 
 

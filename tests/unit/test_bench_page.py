@@ -1,10 +1,12 @@
 """What is kept of measurements, and the page that is written from it."""
 
+from dataclasses import replace
+
 from bench.goals import goals
 from bench.markdown import number, spread, table
 from bench.page import render
 from bench.records import TRIAL, Record, append, latest, read
-from bench.tables import is_sequential
+from bench.scans import is_sequential
 
 MACHINE = {
     "cores": 2,
@@ -13,6 +15,7 @@ MACHINE = {
     "python": "3.12.0",
     "prefect": "3.9.1",
     "ordered_queue": "0.1.0",
+    "load_1min": 0.5,
 }
 
 
@@ -118,7 +121,11 @@ def test_a_goal_stands_beside_its_figure_whether_it_was_reached_or_not():
 def test_the_page_tells_the_machine_every_table_and_what_was_left_out():
     page = render(RECORDS)
 
-    assert "Taken on 2 cores, 8 GB, Linux x86_64, Python 3.12.0, Prefect 3.9.1, ordered_queue 0.1.0; " in page
+    assert (
+        "Taken on 2 cores, 8 GB, Linux x86_64, Python 3.12.0, Prefect 3.9.1, ordered_queue 0.1.0; 2026-03-01; load "
+        in page
+    )
+    assert "Not one run" not in page
     assert "| native ENQUEUE, Prefect's `serve`, poll 10 s | 1 x 20 | 80 of 171 | 0.30 s | 0.40 s |" in page
     assert "| `GET /api/deployments/{id}` | 1.0 | 1.0 |" in page
     assert "/api/rare" not in page
@@ -128,6 +135,15 @@ def test_the_page_tells_the_machine_every_table_and_what_was_left_out():
     assert "| watcher, nothing waits | 60 requests an hour | 120 s, scaled |" in page
     assert page.endswith("\n")
     assert not page.endswith("\n\n")
+
+
+def test_rows_of_different_runs_are_not_passed_off_as_taken_side_by_side():
+    first, second = a_record(rounds=[a_round()]), a_record(variant="serve-1s", rounds=[a_round()])
+
+    page = render([replace(first, run="monday"), replace(second, run="tuesday")])
+
+    assert "**Not one run**" in page
+    assert "enqueue (full queue) in monday; serve-1s (full queue) in tuesday" in page
 
 
 def test_a_run_that_did_not_complete_is_told_of():
