@@ -32,6 +32,18 @@ def parked_prefix(count: int) -> str:
     return f"The first {'run is' if count == 1 else f'{count} runs are'} parked, the rest is not"
 
 
+LONGEST_TEXT = 500
+"""More characters of what a caller sent are not quoted back: a bad parameter may be a megabyte long."""
+
+
+def shortened(text: str) -> str:
+    """The text, with its middle left out if it is long: what is said of a quoted value mostly stands behind it."""
+    if len(text) <= LONGEST_TEXT:
+        return text
+    end = LONGEST_TEXT // 2
+    return f"{text[: LONGEST_TEXT - end - 5]} ... {text[-end:]}"
+
+
 class OrderedQueueError(Exception):
     """Base class of all errors that ordered_queue raises."""
 
@@ -44,7 +56,7 @@ class InvalidRun(OrderedQueueError, ValueError):
 
     Attributes:
         position: 0-based place of the row in the submission.
-        reason: what is wrong with it.
+        reason: what is wrong with it; long values in it are cut.
         parked_count: how many runs before it are parked (0 unless the submission
             came from a one-shot iterator, which is parked as it is read).
         advice: what to do about it; empty where the reason says so.
@@ -52,11 +64,11 @@ class InvalidRun(OrderedQueueError, ValueError):
 
     def __init__(self, position: int, reason: str, parked_count: int = 0, advice: str = RESUBMIT) -> None:
         self.position = position
-        self.reason = reason
+        self.reason = shortened(reason)
         self.parked_count = parked_count
         self.advice = advice
         done = parked_before(parked_count)
-        super().__init__(f"Run {position} of the submission is not valid: {reason} {done} {advice}".rstrip())
+        super().__init__(f"Run {position} of the submission is not valid: {self.reason} {done} {advice}".rstrip())
 
 
 class DeploymentNotFound(OrderedQueueError, LookupError):

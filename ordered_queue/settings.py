@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Annotated, cast
 
+from prefect.settings import get_current_settings
 from prefect.settings.base import PrefectBaseSettings, build_settings_config
 from pydantic import Field, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
@@ -54,6 +55,15 @@ def load_settings() -> OrderedQueueSettings:
         return OrderedQueueSettings()  # pyright: ignore[reportCallIssue]  # pydantic fills the fields in from outside
     except ValidationError as error:
         raise InvalidSetting(" ".join(map(_told, error.errors()))) from error
+
+
+def most_parameter_bytes() -> int:
+    """How large a run's parameters may be, as JSON; 0 is no limit.
+
+    Source: ``PREFECT_SERVER_API_MAX_PARAMETER_SIZE``, 524,288 by default. It is the server's own setting, and is
+    read as it is set where the runs are submitted; so whoever raised it on the server sets it there too.
+    """
+    return get_current_settings().server.api.max_parameter_size
 
 
 def _told(problem: ErrorDetails) -> str:

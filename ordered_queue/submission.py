@@ -9,7 +9,6 @@ Pure: no client, no clock, no settings.
 from __future__ import annotations
 
 import difflib
-import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -20,10 +19,12 @@ from jsonschema.exceptions import best_match  # pyright: ignore[reportUnknownVar
 from prefect.client.schemas.actions import DeploymentFlowRunCreate
 from prefect.client.schemas.responses import DeploymentResponse
 from prefect.utilities.schema_tools.validation import preprocess_schema
+from pydantic_core import to_jsonable_python
 
-from ordered_queue.errors import DeploymentRefused, InvalidRun
+from ordered_queue.errors import InvalidRun, shortened
 from ordered_queue.ordering import PARKED_TAG, parked_time
 from ordered_queue.runs import RunRequest
+from ordered_queue.sendable import bad_submission_key, too_large, too_long, unsendable
 
 PARKED_STATE = "Parked"
 SUBMISSION_LABEL = "ordered-queue.submission"
@@ -33,6 +34,11 @@ VERSION_LABEL = "ordered-queue.version"
 
 MOST_TAGS = 90
 """Tried on 3.9.1: with 99 tags every change of a run's state answers 500, so it could be parked and never start."""
+
+TOO_DEEP = "it is nested too deeply, or holds itself."
+
+OF_DEPTH = ("RecursionError", "depth exceeded", "Circular reference")
+"""In what pydantic says when that is so. It goes down 255 levels, Python's own JSON some hundred more."""
 
 TEMPLATE_MARK = "__prefect_kind"
 """Parameters that hold this are templates: only the server can fill them in and check the result."""
@@ -64,20 +70,6 @@ class PreparedRun:
         return {**self.body, "state": state}
 
 
-def refuse_unsuitable(deployment: DeploymentResponse) -> None:
-    """Refuse a deployment on which parked runs would come to harm.
-
-    Raises:
-        DeploymentRefused: its collision strategy is CANCEL_NEW.
-    """
-    if is_cancel_new(deployment):
-        raise DeploymentRefused(
-            deployment.name,
-            "its collision strategy is CANCEL_NEW, which cancels a waiting run that finds no slot. Deploy it with "
-            "collision_strategy ENQUEUE (`concurrency_limit: {limit: N, collision_strategy: ENQUEUE}`).",
-        )
-
-
 def is_cancel_new(deployment: DeploymentResponse) -> bool:
     """Whether Prefect cancels runs of this deployment that find no slot."""
     options = deployment.concurrency_options
@@ -85,15 +77,28 @@ def is_cancel_new(deployment: DeploymentResponse) -> bool:
 
 
 class Preparer:
-    """Turns rows into prepared runs, one at a time, remembering the keys it has seen."""
+    """Turns rows into prepared runs, one at a time, remembering the keys it has seen.
 
-    def __init__(self, deployment: DeploymentResponse, submission_key: str, version: str) -> None:
-        reason = unsendable(submission_key)
+    Args:
+        deployment: whose queue.
+        submission_key: what the keys of the runs are made of.
+        version: of this package, for the label.
+        most_parameter_bytes: the server's limit for the parameters of one run; 0 is none.
+
+    Raises:
+        ValueError: the submission key will not do.
+    """
+
+    def __init__(
+        self, deployment: DeploymentResponse, submission_key: str, version: str, most_parameter_bytes: int = 0
+    ) -> None:
+        reason = bad_submission_key(submission_key)
         if reason is not None:
-            raise ValueError(f"The submission key {submission_key!r} {reason}.")
+            raise ValueError(f"The submission key {shortened(repr(submission_key))} {reason}.")
         self._deployment = deployment
         self._submission_key = submission_key
         self._version = version
+        self._most_parameter_bytes = most_parameter_bytes
         self._own_keys: dict[str, int] = {}
         self._schema_problem = _schema_check(deployment)
 
@@ -103,7 +108,12 @@ class Preparer:
         Raises:
             InvalidRun: what is wrong with it.
         """
-        request = _as_request(row, position)
+        try:
+            return self._prepared(_as_request(row, position), position)
+        except RecursionError as error:
+            raise InvalidRun(position, TOO_DEEP) from error
+
+    def _prepared(self, request: RunRequest, position: int) -> PreparedRun:
         if isinstance(request.tags, str):
             raise InvalidRun(position, f"its tags are one text, {request.tags!r}; give a tuple of texts.")
         tag_count = len({*self._deployment.tags, *request.tags, PARKED_TAG})
@@ -123,10 +133,12 @@ class Preparer:
             VERSION_LABEL: self._version,
         }
         body = _as_json(request, key, labels, position)
-        # The request too: on the way to JSON a NaN turns into null.
-        reason = unsendable(body) or unsendable([request.parameters, request.context, request.job_variables])
+        reason = _unsendable_part(request, body)
         if reason is not None:
             raise InvalidRun(position, f"a text or number in it {reason}.")
+        reason = _too_long_part(request) or too_large(body["parameters"], self._most_parameter_bytes)
+        if reason is not None:
+            raise InvalidRun(position, reason)
         reason = self._schema_problem(body["parameters"])
         if reason is not None:
             raise InvalidRun(position, reason)
@@ -158,31 +170,34 @@ def _as_json(
             given.job_variables = dict(request.job_variables)
         return given.model_dump(mode="json", exclude_unset=True)
     except (ValueError, TypeError) as error:
+        if any(mark in str(error) for mark in OF_DEPTH):
+            raise InvalidRun(position, TOO_DEEP) from error
         # Pydantic's own message goes on for lines; its first says what and where.
         raise InvalidRun(position, f"it cannot be sent as JSON: {str(error).splitlines()[0]}.") from error
 
 
-def unsendable(value: object) -> str | None:
-    """Why a value cannot travel to the server and be stored there; None if it can.
+def _unsendable_part(request: RunRequest, body: Mapping[str, Any]) -> str | None:
+    """Why something that is asked for cannot be sent or kept; None if all of it can.
 
-    Source: PostgreSQL stores no NUL in text, and one such row makes the whole bulk request roll back while it
-    answers CREATED; JSON has neither lone surrogates nor NaN.
+    On the way to JSON a NaN turns into null. So what was given is looked at too, and, for what hides in models and
+    dataclasses, the same made into plain values another way, in which a NaN stays one.
     """
-    if isinstance(value, str):
-        if "\x00" in value:
-            return "holds a NUL character, which PostgreSQL cannot store"
-        if any("\ud800" <= character <= "\udfff" for character in value):
-            return "holds half of a surrogate pair, which is not valid Unicode"
-        return None
-    if isinstance(value, float) and not math.isfinite(value):
-        return f"is {value}, which JSON cannot express"
-    inner: list[object] = []
-    if isinstance(value, Mapping):
-        items = cast("Mapping[object, object]", value)
-        inner = [*items.keys(), *items.values()]
-    elif isinstance(value, list | tuple):
-        inner = list(cast("list[object]", value))
-    return next((reason for reason in map(unsendable, inner) if reason is not None), None)
+    given = [request.parameters, request.context, request.job_variables]
+    try:
+        plain = to_jsonable_python(given, inf_nan_mode="constants")
+    except ValueError:
+        plain = None  # What a row becomes as JSON is there already; this was one more look.
+    return unsendable(body) or unsendable(given) or unsendable(plain)
+
+
+def _too_long_part(request: RunRequest) -> str | None:
+    """Which text that the database indexes is too long for that; None if none is."""
+    texts = [("idempotency key", request.idempotency_key), ("name", request.name)]
+    for what, text in [*texts, *(("tag", tag) for tag in request.tags)]:
+        reason = None if text is None else too_long(text)
+        if reason is not None:
+            return f"its {what} {reason}."
+    return None
 
 
 def _schema_check(deployment: DeploymentResponse) -> Callable[[Mapping[str, Any]], str | None]:

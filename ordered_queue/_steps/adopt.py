@@ -24,7 +24,7 @@ from ordered_queue._steps.server import require_server
 from ordered_queue.errors import RequestFailed
 from ordered_queue.ordering import PARKED_TAG, aware, is_bounced, standing
 from ordered_queue.runs import Standing
-from ordered_queue.submission import refuse_unsuitable
+from ordered_queue.suitability import refuse_unsuitable
 
 PATIENCE = Patience(attempt_seconds=30, total_seconds=60)
 MOST_PASSES = 5

@@ -24,16 +24,18 @@ from uuid import UUID
 from prefect.client.schemas.objects import FlowRun
 from prefect.client.schemas.responses import DeploymentResponse
 
-from ordered_queue import _calls, promotion
+from ordered_queue import _calls
 from ordered_queue._steps.chunk import ATTEMPT_SECONDS, already_there, park_chunk
 from ordered_queue._steps.deployments import PATIENCE, find_deployment
 from ordered_queue._steps.effects import Patience, Sleep, Steps, T, ask_for_runs
 from ordered_queue._steps.fill import Filled, fill_whole
 from ordered_queue._steps.server import require_server
-from ordered_queue.errors import InvalidRun, OrderedQueueError, RequestFailed, SubmissionIncomplete, cause_of
-from ordered_queue.ordering import PARK_DELAY, PARKED_TAG, SPACING, submission_base
+from ordered_queue.errors import InvalidRun, OrderedQueueError, RequestFailed, SubmissionIncomplete, cause_of, shortened
+from ordered_queue.ordering import PARK_DELAY, SPACING, submission_base
 from ordered_queue.runs import ParkedRun
-from ordered_queue.submission import PreparedRun, Preparer, refuse_unsuitable
+from ordered_queue.settings import most_parameter_bytes
+from ordered_queue.submission import PreparedRun, Preparer
+from ordered_queue.suitability import notes_on, refuse_unsuitable
 
 FILL_EVERY_SECONDS = 5.0
 """How often a long submission fills the queue on its way, beside after its first chunk and its last."""
@@ -89,14 +91,15 @@ def park(submission: Submission, parking: Parking) -> Steps[None]:
             from the bad row on).
         SubmissionIncomplete: how long a prefix is parked.
         ServerTooOld: promotion would not be atomic on it.
+        ValueError: the submission key is empty, too long, or holds what cannot be kept.
     """
     deployment, answer = yield from find_deployment(submission.deployment)
     refuse_unsuitable(deployment)
     yield from require_server(PATIENCE)
-    parking.notes += _notes(deployment)
+    parking.notes += notes_on(deployment)
     checked_count = _check_whole(submission, deployment)
     rows = iter(submission.runs)
-    preparer = Preparer(deployment, submission.key, submission.version)
+    preparer = _preparer(submission, deployment)
     base: datetime | None = None
     looking_back = True
     filled_at = float("-inf")
@@ -127,6 +130,10 @@ def park(submission: Submission, parking: Parking) -> Steps[None]:
         raise _stopped(chunk.bad, len(parking.parked), submission.key) from chunk.bad
 
 
+def _preparer(submission: Submission, deployment: DeploymentResponse) -> Preparer:
+    return Preparer(deployment, submission.key, submission.version, most_parameter_bytes())
+
+
 def _check_whole(submission: Submission, deployment: DeploymentResponse) -> int:
     """Check every row before anything is created, unless they come from a one-shot iterator; how many there are.
 
@@ -135,7 +142,7 @@ def _check_whole(submission: Submission, deployment: DeploymentResponse) -> int:
     """
     if iter(submission.runs) is submission.runs:
         return 0
-    preparer = Preparer(deployment, submission.key, submission.version)
+    preparer = _preparer(submission, deployment)
     count = 0
     for count, row in enumerate(submission.runs, start=1):
         preparer.prepare(row, count - 1)
@@ -188,27 +195,6 @@ def _park_all(
     return [parked[run.key] for run in chunk]
 
 
-def _notes(deployment: DeploymentResponse) -> list[str]:
-    concurrency_limit = deployment.global_concurrency_limit
-    limit = promotion.limit_of(deployment)
-    notes: list[str] = []
-    if limit is None:
-        notes.append("it has no concurrency limit: every parked run is promoted at once")
-    elif limit == 0:
-        notes.append("its concurrency limit is inactive or 0: nothing is promoted until that changes")
-    if concurrency_limit is not None and concurrency_limit.name != f"deployment:{deployment.id}":
-        notes.append(
-            f"its concurrency limit {concurrency_limit.name!r} is not its own: runs of other deployments that share it "
-            "are not counted, so a promoted run may find no slot and bounce for 30 s"
-        )
-    if PARKED_TAG in deployment.tags:
-        notes.append(
-            f"it carries the tag {PARKED_TAG!r} itself, so every run of it counts as a member of the queue; take the "
-            "tag off the deployment"
-        )
-    return notes
-
-
 @dataclass
 class _Chunk:
     """Rows that are good, and what came behind them if that was not."""
@@ -232,7 +218,7 @@ def _stopped(bad: Exception, parked_count: int, submission_key: str) -> OrderedQ
     """The error for a submission that stopped at a bad row or in the caller's own iterator."""
     if isinstance(bad, InvalidRun):
         return InvalidRun(bad.position, bad.reason, parked_count, bad.advice)
-    cause = f"the iterator of runs raised {type(bad).__name__}: {bad}"
+    cause = shortened(f"the iterator of runs raised {type(bad).__name__}: {bad}")
     return SubmissionIncomplete(parked_count, submission_key, cause)
 
 

@@ -31,7 +31,7 @@ from ordered_queue.errors import (
     parked_prefix,
 )
 from ordered_queue.runs import ParkedRun, RunRequest
-from ordered_queue.submission import unsendable
+from ordered_queue.sendable import bad_submission_key
 
 STANDARD_INPUT = "-"
 
@@ -122,12 +122,9 @@ def _runs(source: Rows | dict[str, str], read_value: ReadValue, name: str | None
 def _checked_key(key: str | None) -> str:
     if key is None:
         return str(uuid.uuid4())
-    if not key.strip():
-        # Most likely an unset variable of a script; every submission made so would count as one and the same.
-        raise Misused("The submission key is empty. Give one that is unique to this submission, or leave it out.")
-    problem = unsendable(key)
+    problem = bad_submission_key(key)
     if problem is not None:
-        raise Misused(f"The submission key {problem}.")
+        raise Misused(f"The submission key {problem}. Give one that is unique to this submission, or leave it out.")
     return key
 
 

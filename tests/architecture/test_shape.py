@@ -11,11 +11,11 @@ PACKAGE = ROOT / "ordered_queue"
 
 # Each may import from those above it only.
 LAYERS = [
-    ["_version", "errors", "_secrets"],
+    ["_version", "errors", "_secrets", "sendable"],
     ["runs"],
     ["ordering"],
     ["promotion", "counting", "submission", "findings"],
-    ["observation", "repetition"],
+    ["observation", "repetition", "suitability"],
     ["diagnosis_of_runs"],
     ["diagnosis"],
     ["settings"],
@@ -43,8 +43,8 @@ LAYERS = [
     ["cli"],
 ]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
-PURE = ["runs", "ordering", "promotion", "counting", "submission", "_calls"]
-PURE += ["repetition", "findings", "observation", "diagnosis_of_runs", "diagnosis", "_doctor_calls"]
+PURE = ["runs", "sendable", "ordering", "promotion", "counting", "submission", "_calls"]
+PURE += ["repetition", "suitability", "findings", "observation", "diagnosis_of_runs", "diagnosis", "_doctor_calls"]
 IMPURE = {"time", "random", "os", "socket", "anyio", "asyncio", "httpx", "logging", "pendulum", "uuid4"}
 MOST_LINES = 260
 MOST_FUNCTION_LINES = 45
