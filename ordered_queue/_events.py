@@ -2,7 +2,8 @@
 
 Prefect tells of a change before it commits it (its rules emit the event from within the transaction), so whoever acts
 on an event at once may still read what was before, and nobody tells again. What an event names is therefore looked at
-twice: at once, and again `SECOND_LOOK_SECONDS` later (docs/decisions/0010-where-the-design-was-wrong.md, (m)).
+again: a second later, which is enough as a rule, and once more some seconds later, for a database that is busy
+(docs/decisions/0010-where-the-design-was-wrong.md, (m)).
 """
 
 from __future__ import annotations
@@ -27,9 +28,12 @@ from ordered_queue.ordering import PARKED_TAG, PROMOTED_STATE
 Key = TypeVar("Key")
 
 SECOND_LOOK_SECONDS = 1.0
-"""When something is looked at again after an event: the change that the event tells of is committed by then."""
+"""When something is looked at again after an event: as a rule what the event tells of is committed by then."""
 
-AT_ONCE_AND_AGAIN = (0.0, SECOND_LOOK_SECONDS)
+LAST_LOOK_SECONDS = 5.0
+"""When it is looked at for the last time: a commit that takes longer waits for the next event or sweep."""
+
+AT_ONCE_AND_AGAIN = (0.0, SECOND_LOOK_SECONDS, LAST_LOOK_SECONDS)
 
 LONGEST_RECONNECT_SECONDS = 30.0
 

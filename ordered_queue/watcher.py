@@ -5,7 +5,7 @@ still tells of as an event. One task listens, one fills what was named, one swee
 while a fill is under way are put together: a thousand of them become few fills. A missed event costs at most the time
 to the next sweep.
 
-Each queue that an event names is looked at twice, at once and a second later: see ``_events``.
+Each queue that an event names is looked at at once and again: see ``_events``.
 
 Several watchers at once are harmless: promotion is atomic.
 """
@@ -28,6 +28,7 @@ from prefect.events.schemas.events import Event
 
 from ordered_queue._events import FLOW_RUN, Looks, News, follow, queue_of
 from ordered_queue._reports import logger
+from ordered_queue._steps.observe import MOST_PROMOTIONS
 from ordered_queue.api import fill_free_slots, sweep
 
 SWEEP_SECONDS = 60.0
@@ -107,12 +108,15 @@ async def _listen(watching: Watching) -> None:
 
 async def _fill_what_is_named(client: PrefectClient, watching: Watching) -> None:
     while True:
-        promoted = 0
+        has_promoted = False
         for deployment_id in await watching.queues.due():
-            promoted += await fill_free_slots(client, deployment_id)
-        if promoted:
-            logger.info("Watcher: promoted %d run(s) after an event.", promoted)
-        else:
+            promoted = await fill_free_slots(client, deployment_id)
+            if promoted:
+                has_promoted = True
+                logger.info("Watcher: promoted %d run(s) of deployment %s after an event.", promoted, deployment_id)
+            if promoted >= MOST_PROMOTIONS:
+                watching.queues.name(deployment_id, (0.0,))
+        if not has_promoted:
             await anyio.sleep(PAUSE_AFTER_NOTHING_SECONDS)
 
 
@@ -138,7 +142,11 @@ async def _tell_health(watching: Watching, health_file: Path, sweep_seconds: flo
                 "is_connected": watching.is_connected,
                 "seconds_since_last_sweep": round(age, 1),
             }
-            part = health_file.with_name(health_file.name + ".part")
-            part.write_text(json.dumps(health) + "\n")
-            part.replace(health_file)
+            try:
+                part = health_file.with_name(health_file.name + ".part")
+                part.write_text(json.dumps(health) + "\n")
+                part.replace(health_file)
+            except OSError as error:
+                # The probe sees it grow old; the queues are better off with a watcher than without one.
+                logger.warning("Watcher: the health file cannot be written: %s.", error)
         await anyio.sleep(HEARTBEAT_SECONDS)

@@ -17,8 +17,8 @@ async def due(looks):
 async def test_what_is_named_often_is_looked_at_once_now_and_once_later():
     looks = Looks()
     for _ in range(1000):
-        looks.name("a")
-        looks.name("b")
+        looks.name("a", (0.0, SECOND_LOOK_SECONDS))
+        looks.name("b", (0.0, SECOND_LOOK_SECONDS))
     named = time.monotonic()
 
     assert await due(looks) == {"a", "b"}
