@@ -209,8 +209,8 @@ def _order_findings(seen: Observation) -> Generator[Finding, None, None]:
         yield seen.finding(
             Kind.SLOT_UNFILLED,
             f"{decision.occupied} of its slots are occupied, and runs wait",
-            "`ordered-queue sweep`, if nothing has filled it in a minute; then see what has become of the watcher, the "
-            "hooks and the refresh",
+            "`ordered-queue sweep`; then see what has become of the watcher, the refresh and the hooks: does the flow "
+            "have `@queued` above `@flow`?",
             decision.promote[:1],
         )
 

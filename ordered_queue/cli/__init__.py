@@ -7,7 +7,6 @@ output went away.
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 
@@ -21,7 +20,7 @@ from ordered_queue.cli.listing import ls
 from ordered_queue.cli.park import park
 from ordered_queue.cli.project import init
 from ordered_queue.cli.queue import cancel, sweep, unpark
-from ordered_queue.cli.terminal import say
+from ordered_queue.cli.terminal import discard_output, prepare_streams, say
 from ordered_queue.cli.watch import watch
 from ordered_queue.errors import OrderedQueueError
 
@@ -45,13 +44,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Args:
         arguments: what stands behind the program's name; None takes the process's own.
     """
+    prepare_streams()
     try:
-        code = app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
+        code = _run(arguments)
         # Here rather than at exit, where a broken pipe could no longer be caught.
         sys.stdout.flush()
     except BrokenPipeError:
-        _discard_output()
+        discard_output()
         return BROKEN_PIPE
+    except OSError as error:
+        discard_output()
+        say(f"Error: standard output: {error.strerror}.")
+        return 1
+    return code
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    try:
+        code = app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
+    except BrokenPipeError:
+        raise  # It is an OSError.
     except KeyboardInterrupt as interrupt:
         # What it carries is what a command could say about how far it got.
         say(" ".join(["Interrupted.", *map(str, interrupt.args)]))
@@ -64,8 +76,3 @@ def main(arguments: Sequence[str] | None = None) -> int:
         say(f"Error: {in_one_line(str(failure))}")
         return failure.exit_code
     return code if isinstance(code, int) else 0
-
-
-def _discard_output() -> None:
-    """Send what is still buffered nowhere: Python flushes at exit and would complain of the broken pipe again."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

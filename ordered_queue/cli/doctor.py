@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from datetime import datetime, timedelta, timezone
 from typing import Annotated, Any
 from uuid import UUID
@@ -25,7 +26,10 @@ from ordered_queue.cli.queue import Yes
 from ordered_queue.cli.terminal import is_confirmed, put, say
 from ordered_queue.diagnosis import diagnose, diagnose_all
 from ordered_queue.errors import DeploymentNotFound, OrderedQueueError, RequestFailed
-from ordered_queue.findings import Finding, needs_attention
+from ordered_queue.findings import Finding, Kind, needs_attention
+
+LOOK_AGAIN_SECONDS = 5.0
+"""Whoever fills has filled a free slot by then: a hook, the watcher, a submission."""
 
 
 class CouldNotLook(CommandFailed):
@@ -85,17 +89,25 @@ def _look(client: SyncPrefectClient, deployment: str | None) -> tuple[Finding, .
     clock_difference = answer.now - datetime.now(timezone.utc)
     if deployment is not None:
         found, _ = drive_sync(client, find_deployment(deployment))
-        seen = drive_sync(client, _doctor.look(found.id))
-        return diagnose_all(clock_difference, (), [diagnose(seen)])
+        return diagnose_all(clock_difference, (), [_examine(client, found.id)])
     orphans = drive_sync(client, _doctor.find_orphans())
     queues: list[tuple[Finding, ...]] = []
     for deployment_id in drive_sync(client, _doctor.list_queues_in_use()):
         try:
-            queues.append(diagnose(drive_sync(client, _doctor.look(deployment_id))))
+            queues.append(_examine(client, deployment_id))
         except RequestFailed as error:
             if error.status != 404:  # Deleted since it was listed.
                 raise
     return diagnose_all(clock_difference, orphans, queues)
+
+
+def _examine(client: SyncPrefectClient, deployment_id: UUID) -> tuple[Finding, ...]:
+    """What is to be said of one queue. A slot that is free for the moment between two runs is not worth a word."""
+    findings = diagnose(drive_sync(client, _doctor.look(deployment_id)))
+    if any(finding.kind is Kind.SLOT_UNFILLED for finding in findings):
+        time.sleep(LOOK_AGAIN_SECONDS)
+        findings = diagnose(drive_sync(client, _doctor.look(deployment_id)))
+    return findings
 
 
 def _fix(client: SyncPrefectClient, findings: tuple[Finding, ...], yes: bool) -> dict[Finding, Outcome]:

@@ -14,6 +14,10 @@ from prefect.settings import get_current_settings
 from ordered_queue._secrets import without_secrets
 from ordered_queue.errors import OrderedQueueError, RequestFailed
 
+GONE = " not found"
+"""In what Prefect's API says of a deployment or run that it does not have: ``Deployment not found``. Of a path that it
+does not have it says ``Not Found``, as other web servers do."""
+
 
 class CommandFailed(Exception):
     """A command could not do what was asked; the message names the thing and the next action."""
@@ -47,7 +51,12 @@ def advice_on(error: RequestFailed) -> str:
         )
     if error.status in (401, 403):
         return f" from {api_address()}. Check PREFECT_API_KEY, or PREFECT_API_AUTH_STRING of a server of your own."
-    # An unknown run or deployment has been dealt with before, so this is some other web server, or Prefect's UI.
+    if error.status == 404 and GONE in error.reason:
+        return (
+            ". It was deleted while this command ran; with a deployment go the runs that waited in it. "
+            "`prefect deployment ls` lists what there is."
+        )
+    # Some other web server, then, or Prefect's UI.
     if error.status in (200, 404, 405):
         return f" from {api_address()}. Check that PREFECT_API_URL is the address of the API; it mostly ends in /api."
     return "."

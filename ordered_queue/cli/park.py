@@ -19,7 +19,7 @@ from ordered_queue._steps.deployments import find_deployment
 from ordered_queue.cli.connection import connected
 from ordered_queue.cli.failures import CommandFailed, Misused, advice_on, printable
 from ordered_queue.cli.rows import FileRows, Format, Rows, StreamRows, format_of, split_params
-from ordered_queue.cli.terminal import put, say
+from ordered_queue.cli.terminal import is_input_a_terminal, put, say
 from ordered_queue.cli.values import ReadValue, reader_for
 from ordered_queue.errors import (
     RESUBMIT,
@@ -97,7 +97,9 @@ def _source(
     if name is not None:
         raise Misused("--name names one run; with --params-file Prefect makes the names up.")
     if params_file == STANDARD_INPUT:
-        if sys.stdin.isatty():
+        if sys.stdin is None:  # pyright: ignore[reportUnnecessaryComparison]  # so it is if it was closed (<&-)
+            raise Misused("Standard input is closed; there is nothing to read.")
+        if is_input_a_terminal():
             say("Reading one run a line from the terminal; Ctrl-D ends.")
         return StreamRows("standard input", sys.stdin.buffer, file_format or "jsonl")
     path = Path(params_file)
@@ -136,6 +138,7 @@ def _telling(runs: Rows | list[RunRequest], key: str) -> Generator[Callable[[Seq
         CommandFailed: for what `park_sync` raises of a submission.
     """
     parked_count = 0
+    unwritten: list[OSError] = []
     progress = _progress()
     task = progress.add_task("Parking", total=None)
 
@@ -143,9 +146,12 @@ def _telling(runs: Rows | list[RunRequest], key: str) -> Generator[Callable[[Seq
         nonlocal parked_count
         parked_count += len(parked)
         progress.update(task, completed=parked_count, total=runs.total if isinstance(runs, Rows) else len(runs))
-        if not sys.stdout.isatty():
-            for run in parked:
-                put(str(run.flow_run_id))
+        if not sys.stdout.isatty() and not unwritten:
+            try:
+                put("\n".join(str(run.flow_run_id) for run in parked))
+            except OSError as error:
+                # Whoever read the ids went away, or the disk is full: no reason to leave the submission half parked.
+                unwritten.append(error)
 
     try:
         with progress:
@@ -161,6 +167,8 @@ def _telling(runs: Rows | list[RunRequest], key: str) -> Generator[Callable[[Seq
             # A chunk is created once it has been read, and this was the first.
             raise KeyboardInterrupt("Nothing was parked.") from error
         raise
+    if unwritten:
+        raise unwritten[0]
 
 
 def _runs_are(count: int) -> str:
@@ -170,7 +178,8 @@ def _runs_are(count: int) -> str:
 def _progress() -> Progress:
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+    # Left to itself rich takes over standard output too, and the ids for a program end up on the terminal.
+    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal, redirect_stdout=False)
 
 
 def _bad_row(error: InvalidRun, runs: Rows | list[Any], key: str) -> str:

@@ -19,6 +19,7 @@ from ordered_queue.cli.terminal import is_confirmed, put, say
 from ordered_queue.errors import OrderedQueueError
 from ordered_queue.runs import QueueSwept
 from ordered_queue.settings import load_settings
+from ordered_queue.submission import is_cancel_new
 
 Yes = Annotated[bool, Parameter(name=["--yes", "-y"], negative="", help="Do not ask.")]
 
@@ -89,12 +90,17 @@ def unpark(deployment: str, /, *, yes: Yes = False) -> None:
     """
     unparked: list[UUID] = []
     with connected() as client:
-        deployment_id = _id_of(client, deployment)
+        found, _ = drive_sync(client, find_deployment(deployment))
+        if is_cancel_new(found):
+            say(
+                f"The collision strategy of {printable(deployment)} is CANCEL_NEW: Prefect will cancel each of these "
+                "runs that finds no slot. To keep them, deploy it with collision_strategy ENQUEUE first."
+            )
         question = f"Hand every waiting run of {printable(deployment)} back to Prefect? It keeps no order."
         if not is_confirmed(question, yes):
             raise CommandFailed("Not confirmed; nothing was changed.")
         try:
-            drive_sync(client, _queue.unpark(deployment_id, unparked))
+            drive_sync(client, _queue.unpark(found.id, unparked))
         except (OrderedQueueError, KeyboardInterrupt):
             say(f"Handed {_runs(unparked)} back so far; repeat the command for the rest.")
             raise

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -16,7 +17,7 @@ from typing import Any, Literal, TypeAlias, cast
 
 from ordered_queue._calls import CHUNK
 from ordered_queue.cli.failures import Misused
-from ordered_queue.cli.values import ReadValue, read_value, strict_json
+from ordered_queue.cli.values import ReadValue, each_name_once, read_value, strict_json
 from ordered_queue.errors import InvalidRun
 
 Format: TypeAlias = Literal["jsonl", "csv"]
@@ -24,6 +25,13 @@ Row: TypeAlias = dict[str, Any]
 NumberedRows: TypeAlias = Iterator[tuple[int, Row]]
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+LONGEST_CELL = 1_000_000
+"""In characters. Python's own bound is 131,072; Prefect takes more than that in a parameter (524,288 bytes)."""
+
+ALONE = re.compile(r"(?<=\r)(?!\n)")
+"""The place behind a carriage return without a line feed."""
 
 
 class BadLine(Exception):
@@ -140,13 +148,13 @@ def json_rows(lines: Iterable[str], read_value: ReadValue) -> NumberedRows:
     """One row for each line that is not blank.
 
     Raises:
-        BadLine: it is not valid JSON, or not an object.
+        BadLine: it is not valid JSON, not an object, or names something twice.
     """
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         try:
-            value = strict_json(line.strip())
+            value = strict_json(line.strip(), each_name_once)
         except json.JSONDecodeError as error:
             # A header does; a comma too many in a later line is no sign of CSV.
             hint = " If it is CSV, add --format csv." if number == 1 and not line.lstrip().startswith("{") else ""
@@ -183,8 +191,13 @@ def csv_rows(lines: Iterable[str], read_value: ReadValue) -> NumberedRows:
 
 
 def _records(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
-    """Each record that is not blank, with the line that it starts on."""
-    reader = csv.reader(lines, strict=True)
+    """Each record that is not blank, with the line that it starts on.
+
+    Raises:
+        BadLine: it is not valid CSV.
+    """
+    csv.field_size_limit(LONGEST_CELL)
+    reader = csv.reader(_split_at_returns(lines), strict=True)
     while True:
         number = reader.line_num + 1
         try:
@@ -195,6 +208,12 @@ def _records(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
             raise BadLine(number, f"it is not valid CSV ({error}).") from error
         if cells:
             yield number, cells
+
+
+def _split_at_returns(lines: Iterable[str]) -> Iterator[str]:
+    """The lines, cut after each carriage return that stands alone, as it does in Excel's "CSV (Macintosh)"."""
+    for line in lines:
+        yield from filter(None, ALONE.split(line))
 
 
 def _checked_header(number: int, cells: Sequence[str]) -> list[str]:

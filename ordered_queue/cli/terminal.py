@@ -1,8 +1,11 @@
-"""Standard output, standard error and questions."""
+"""Standard input, output and error, and questions."""
 
 from __future__ import annotations
 
+import io
+import os
 import sys
+from contextlib import suppress
 
 from rich.console import Console
 
@@ -17,6 +20,31 @@ class _PipedConsole(Console):
         raise  # rich calls this while it handles the BrokenPipeError
 
 
+def prepare_streams() -> None:
+    """Make standard output and standard error fit to be written to.
+
+    One that was closed (``>&-``) is None in Python: what is written goes nowhere, as with ``>/dev/null``. What the
+    encoding of the output lacks is shown escaped, as Python does on standard error.
+    """
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115  # open until the process ends
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def discard_output() -> None:
+    """Send what is still buffered nowhere: Python flushes at exit and would complain of a failed write again."""
+    with suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def is_input_a_terminal() -> bool:
+    """Whether a human types the input. Standard input is None if it was closed (``<&-``)."""
+    return sys.stdin is not None and sys.stdin.isatty()  # pyright: ignore[reportUnnecessaryComparison]  # see above
+
+
 def output() -> Console:
     """Standard output: tables fit the terminal, and are never cut for another program."""
     width = None if sys.stdout.isatty() else PIPE_WIDTH
@@ -24,9 +52,10 @@ def output() -> Console:
 
 
 def say(message: str) -> None:
-    """A line for a human."""
-    sys.stderr.write(f"{message}\n")
-    sys.stderr.flush()
+    """A line for a human; nothing of a command's work hangs on it, so a failure to write it stops nothing."""
+    with suppress(OSError):
+        sys.stderr.write(f"{message}\n")
+        sys.stderr.flush()
 
 
 def put(line: str) -> None:
@@ -36,7 +65,7 @@ def put(line: str) -> None:
 
 def is_confirmed(question: str, yes: bool) -> bool:
     """Ask a human; where there is none to ask, or `yes` was said beforehand, the answer is yes."""
-    if yes or not (sys.stdin.isatty() and sys.stderr.isatty()):
+    if yes or not (is_input_a_terminal() and sys.stderr.isatty()):
         return True
     sys.stderr.write(f"{question} [y/N] ")
     sys.stderr.flush()

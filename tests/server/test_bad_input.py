@@ -1,4 +1,4 @@
-"""What no server can keep is refused before anything is created, and what is just allowed is kept, on both."""
+"""What no server can keep is refused before anything is created; what just fits is kept, on both databases."""
 
 import random
 import string

@@ -438,6 +438,50 @@ def test_unpark_hands_every_waiting_run_back_to_prefect(command, deploy):
     assert command("unpark", queue.name)[:2] == (0, ["Handed 0 runs back to Prefect."])
 
 
+def test_unpark_warns_when_prefect_will_cancel_what_finds_no_slot(command, deploy, client):
+    queue = deploy(limit=1)
+    parked = queue.park(3)
+    options = {"concurrency_options": {"collision_strategy": "CANCEL_NEW"}}
+    client.request("PATCH", f"/deployments/{queue.id}", json=options)
+
+    code, out, err = command("unpark", queue.name, "--yes")
+
+    assert (code, out) == (0, ["Handed 3 runs back to Prefect."])
+    assert f"The collision strategy of {queue.name} is CANCEL_NEW: Prefect will cancel each of these runs" in err
+    # It is true.
+    queue.start(parked[0])
+    queue.set_state(parked[1], "PENDING")
+    assert queue.state_of(parked[1]) == "Cancelled"
+
+
+def test_unpark_has_nothing_to_warn_of_otherwise(command, deploy):
+    queue = deploy(limit=1)
+    queue.park(2)
+
+    assert "CANCEL_NEW" not in command("unpark", queue.name)[2]
+
+
+def test_park_says_that_the_deployment_is_gone_when_it_is_deleted_under_it(command, deploy, client, monkeypatch):
+    queue = deploy(limit=1)
+
+    class Pipe:
+        """The second chunk comes after somebody deleted the deployment."""
+
+        def __iter__(self):
+            for number in range(150):
+                if number == 100:
+                    client.request("DELETE", f"/deployments/{queue.id}")
+                yield f'{{"number": {number}}}\n'.encode()
+
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=Pipe(), isatty=lambda: False))
+
+    code, _, err = command("park", queue.name, "--params-file", "-")
+
+    assert code == 1
+    assert "(Deployment not found). It was deleted while this command ran" in err
+    assert "PREFECT_API_URL" not in err
+
+
 def test_init_writes_the_nightly_refresh_when_no_server_is_named(process, tmp_path):
     code, out, err = process("init", "project", PREFECT_API_URL="")
 

@@ -403,3 +403,17 @@ def test_a_sweep_and_a_doctor_of_a_full_queue_write_nothing_when_1000_runs_wait(
 
     assert written == []
     assert as_written(client, runs) == before
+
+
+def test_doctor_exits_1_when_a_slot_is_free_and_nobody_fills_it(deploy, doctor):
+    """The likeliest mistake of all: a flow without `@queued`, and no watcher."""
+    queue = deploy(limit=1)
+    runs = queue.park(2)
+    queue.start(runs[0])
+    queue.finish(runs[0])
+    poll(queue)
+
+    code, found = doctor(queue.name)
+
+    assert code == 1
+    assert found["slot-unfilled"]["severity"] == "warning"

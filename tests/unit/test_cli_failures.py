@@ -25,6 +25,20 @@ def test_a_failure_says_what_to_check_when_the_answer_tells(status, advice):
     assert advice in str(CommandFailed.of(RequestFailed("Reading it", status, "no")))
 
 
+@pytest.mark.parametrize("detail", ["Deployment not found", "Deployment not found.", "Flow run not found"])
+def test_a_failure_says_what_is_gone_and_suspects_no_address_when_the_api_itself_says_so(detail):
+    failure = str(CommandFailed.of(RequestFailed("Creating runs", 404, f"the server answered 404 ({detail})")))
+
+    assert "It was deleted while this command ran" in failure
+    assert "PREFECT_API_URL" not in failure
+
+
+def test_a_failure_suspects_the_address_when_the_path_is_unknown_there():
+    failure = str(CommandFailed.of(RequestFailed("Reading it", 404, "the server answered 404 (Not Found)")))
+
+    assert "PREFECT_API_URL" in failure
+
+
 def test_a_failure_is_told_as_it_is_when_it_says_all():
     error = DeploymentNotFound("a/b", ["a/c"])
 

@@ -1,3 +1,4 @@
+import io
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from ordered_queue.cli.rows import FileRows, Rows, StreamRows, format_of, split_
 
 def a_stream(text: str | bytes, row_format="jsonl") -> StreamRows:
     data = text if isinstance(text, bytes) else text.encode()
-    return StreamRows("standard input", data.splitlines(keepends=True), row_format)
+    return StreamRows("standard input", io.BytesIO(data), row_format)
 
 
 def problem_of(rows: Rows) -> tuple[int, str, str]:
@@ -41,6 +42,8 @@ def test_json_lines_are_rows_when_blank_lines_stand_between_them():
         ("true", 'it is true or false, not an object of parameters like {"table": "a"}.'),
         ("1.5", 'it is a number, not an object of parameters like {"table": "a"}.'),
         ('{"n": NaN}', "it is not usable JSON (JSON has no NaN)."),
+        ('{"n": 1, "n": 1}', "it is not usable JSON (it names 'n' twice)."),
+        ('{"n": {"a": 1, "b": 2, "a": 3}}', "it is not usable JSON (it names 'a' twice)."),
     ],
 )
 def test_a_json_line_is_named_when_it_is_no_object(line, reason):
@@ -81,6 +84,32 @@ def test_csv_cells_are_json_or_text_and_left_out_when_empty():
         {"n": 3, "table": "x"},
         {"n": 4},
     ]
+
+
+@pytest.mark.parametrize("end", ["\r", "\n", "\r\n"])
+def test_csv_is_read_whatever_ends_its_lines(end):
+    text = end.join(["n,table", "1,orders", '2,"a\rb"', "", "3,c", ""])
+
+    assert list(a_stream(text.encode(), "csv")) == [
+        {"n": 1, "table": "orders"},
+        {"n": 2, "table": "a\rb"},
+        {"n": 3, "table": "c"},
+    ]
+
+
+def test_a_csv_record_is_named_when_a_return_alone_ends_lines():
+    assert problem_of(a_stream(b"n\r1\r1,2\r", "csv"))[:2] == (1, "standard input, line 3")
+
+
+def test_csv_cells_may_be_as_long_as_prefect_takes_a_parameter():
+    assert list(a_stream("n\n" + "x" * 600_000 + "\n", "csv")) == [{"n": "x" * 600_000}]
+
+
+def test_a_csv_cell_that_is_longer_is_named():
+    position, where, reason = problem_of(a_stream('n\n1\n"' + "x\n" * 600_000, "csv"))
+
+    assert (position, where) == (1, "standard input, line 3")
+    assert "field larger than field limit (1000000)" in reason
 
 
 def test_csv_cells_are_read_as_the_flow_wants_them():

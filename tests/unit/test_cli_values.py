@@ -3,10 +3,10 @@ import math
 import pytest
 from prefect.utilities.callables import parameter_schema
 
-from ordered_queue.cli.values import read_value, reader_for
+from ordered_queue.cli.values import each_name_once, read_value, reader_for, strict_json
 
 
-def load(table: str, size: int, note: str | None = None, rest=None): ...
+def load(table: str, size: int, note: str | None = None, either: str | int = 1, rest=None): ...
 
 
 READ = reader_for(parameter_schema(load).model_dump_for_openapi())
@@ -45,8 +45,13 @@ def test_a_value_is_read_as_json_or_stays_text(text, value):
         ("table", "orders", "orders"),
         ("table", '"12"', "12"),
         ("size", "12", 12),
+        ("note", "12", "12"),
+        ("note", "true", "true"),
+        ("note", '"12"', "12"),
         # Something else than a text will do here.
         ("note", "null", None),
+        ("either", "12", 12),
+        ("either", "null", None),
         ("rest", "12", 12),
         ("unknown", "12", 12),
     ],
@@ -58,6 +63,12 @@ def test_a_value_stays_text_when_the_flow_takes_nothing_else(name, text, value):
 @pytest.mark.parametrize("schema", [None, {}, {"properties": {}}])
 def test_a_value_is_read_as_json_when_there_is_no_schema(schema):
     assert reader_for(schema)("table", "12") == 12
+
+
+def test_an_object_keeps_each_name_once_or_is_refused():
+    assert strict_json('{"a": {"b": 1}, "b": 2}', each_name_once) == {"a": {"b": 1}, "b": 2}
+    with pytest.raises(ValueError, match="it names 'b' twice"):
+        strict_json('{"a": [{"b": 1, "c": 2, "b": 1}]}', each_name_once)
 
 
 def test_a_number_that_is_too_large_is_infinite_for_the_check_of_the_run():
