@@ -55,6 +55,7 @@ class Kind(Enum):
         Severity.WARNING,
         "promoted runs wait for the work queue, Late, beside free slots",
     )
+    SLOT_UNFILLED = ("slot-unfilled", Severity.WARNING, "a slot is idle until the next fill")
     SHARED_LIMIT = (
         "shared-limit",
         Severity.WARNING,
@@ -64,7 +65,6 @@ class Kind(Enum):
     CLOCK = ("clock-difference", Severity.WARNING, "the queue goes by the server's clock; logs and other tools may not")
     TOO_MANY = ("too-many-runs", Severity.WARNING, "a limited queue is not filled while its slots cannot be counted")
     COUNTER_TOO_LOW = ("counter-too-low", Severity.INFO, "the server may give out more slots than the limit has")
-    SLOT_UNFILLED = ("slot-unfilled", Severity.WARNING, "a slot is idle until the next fill")
     OUTSIDERS = ("outsiders", Severity.INFO, "they hold slots, or are about to, without having queued")
     NATIVE_BACKLOG = ("native-backlog", Severity.INFO, "they take slots beside the queue, in no order")
     LONG_RUNNING = ("long-running", Severity.INFO, "it holds a slot")

@@ -1,4 +1,4 @@
-"""A promoter dies after any of its requests; a sweep later all promises hold. (Submitters: test_park.py.)"""
+"""A promoter dies after any of its requests; a sweep later all promises hold. (Submitters: test_park_crashes.py.)"""
 
 from datetime import timedelta
 from uuid import uuid4

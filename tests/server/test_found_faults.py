@@ -10,11 +10,8 @@ from ordered_queue._steps.fill import Filled, fill
 from ordered_queue._steps.park import Parking, Submission
 from ordered_queue._steps.park import park as park_steps
 from ordered_queue._steps.queue import cancel_submission
-from tests.conftest import on_both_databases
 from tests.interruption import Crash, crashing_after, with_interruption
 from tests.server.test_park import numbers, waiting_numbers
-
-pytestmark = on_both_databases
 
 TIMEOUT = timedelta(minutes=30)
 

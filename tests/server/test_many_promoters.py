@@ -5,10 +5,7 @@ Thousands of rounds: ``python -m bench.promoters``.
 
 import pytest
 
-from tests.conftest import on_both_databases
 from tests.server.many_promoters import LIMIT, ROUNDS, VIOLATIONS, play, promoters, under_write_load
-
-pytestmark = on_both_databases
 
 
 @pytest.fixture
@@ -17,9 +14,10 @@ def promoting(server):
         yield started
 
 
-def test_eight_promoters_promote_each_run_once_in_order_and_fill_every_slot(server, deploy, promoting):
+@pytest.mark.parametrize(("server", "rounds"), [("sqlite", ROUNDS), ("postgresql", 10)], indirect=["server"])
+def test_eight_promoters_promote_each_run_once_in_order_and_fill_every_slot(server, deploy, promoting, rounds):
     with under_write_load(server, deploy(limit=None).id):
-        seen = play(deploy(limit=LIMIT), promoting)
+        seen = play(deploy(limit=LIMIT), promoting, rounds)
 
     assert {kind: seen[kind] for kind in VIOLATIONS} == dict.fromkeys(VIOLATIONS, 0)
-    assert seen["rounds"] == ROUNDS
+    assert seen["rounds"] == rounds

@@ -21,11 +21,7 @@ from ordered_queue import (
     park,
     park_sync,
 )
-from ordered_queue._drive import drive_sync
-from ordered_queue._steps.park import Parking, Submission
-from ordered_queue._steps.park import park as park_steps
 from tests.conftest import on_both_databases
-from tests.interruption import Crash, crashing_after
 
 pytestmark = on_both_databases
 
@@ -165,24 +161,6 @@ def test_a_key_that_another_deployment_of_the_flow_used_is_refused(deploy, clien
 
     with pytest.raises(InvalidRun, match=f"belongs to flow run .* of deployment {queue.id}"):
         park_sync(UUID(other), [request], client=client)
-
-
-@pytest.mark.parametrize("requests", range(12))
-def test_a_submission_that_died_after_any_request_is_completed_by_its_key(deploy, client, requests):
-    queue = deploy(limit=1)
-    submission = Submission(
-        queue.id, numbers(205), "big", "1", timedelta(0), timedelta(minutes=1), timedelta(hours=1), lambda runs: None
-    )
-    with pytest.raises(Crash):
-        drive_sync(client, crashing_after(park_steps(submission, Parking()), requests))
-    park_sync(queue.id, numbers(2, start=900), client=client)
-
-    runs = park_sync(queue.id, numbers(205), submission_key="big", client=client)
-
-    assert len({run.flow_run_id for run in runs}) == 205
-    assert [run.parked_time for run in runs] == sorted(run.parked_time for run in runs)
-    assert [number for number in waiting_numbers(client, queue) if number < 900] == list(range(205))
-    assert queue.states(runs[:1]) in (["Late"], ["Parked"])
 
 
 def test_a_hole_in_a_chunk_is_filled_at_its_own_place(deploy, client):

@@ -15,7 +15,7 @@ from tests.conftest import ROOT
 KEY = "pnu_topsecret123"
 
 
-@pytest.mark.parametrize("key", [f"{KEY}\n", f"{KEY}\r\n", f"\n{KEY}", f"{KEY}\x00"], ids=repr)
+@pytest.mark.parametrize("key", [f"{KEY}\n", f"{KEY}\x00"], ids=repr)
 def test_the_key_is_neither_logged_nor_raised(caplog, key, server):
     with temporary_settings(updates={PREFECT_API_URL: server.api_url, PREFECT_API_KEY: key}):
         with get_client(sync_client=True) as client:

@@ -17,7 +17,7 @@ from tests.server.deployed import Deployed, wait_until
 from tests.server.recording import executed
 
 NAME = "restarted"
-RUNS = 3
+RUNS = 2
 
 
 @contextmanager

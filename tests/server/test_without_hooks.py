@@ -13,7 +13,7 @@ from tests.server.deployed import Deployed, wait_until
 from tests.server.recording import executed
 from tests.server.watching import NEVER, watching
 
-RUNS = 3
+RUNS = 2
 NAMES = ["watched", "swept", "left"]
 
 
