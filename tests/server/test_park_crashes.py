@@ -1,4 +1,4 @@
-"""A submitter dies after any of its requests; its key completes what it began. (A real kill: test_submitter_killed.py)"""
+"""A submitter dies after any of its requests; its key completes what it began. (A kill: test_submitter_killed.py)"""
 
 from datetime import timedelta
 
