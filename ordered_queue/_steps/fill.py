@@ -96,6 +96,8 @@ def fill(
     Raises:
         OrderedQueueError: why it could not finish.
     """
+    if exclude_flow_run_id is not None:
+        exclude_flow_run_id = UUID(str(exclude_flow_run_id))  # ``prefect.runtime.flow_run.id`` is text
     moment = yield Sleep(0)
     patience = Patience(
         attempt_seconds=ATTEMPT_SECONDS,

@@ -377,3 +377,11 @@ def test_a_run_put_in_the_future_by_hand_is_not_pulled_forward_where_the_deploym
 
     assert sweep_sync(client, queue.id)[0].promoted == 0
     assert queue.state_of(later) == "Scheduled"
+
+
+def test_the_excluded_run_may_be_named_as_prefects_runtime_names_it(deploy, client):
+    queue = deploy(limit=1)
+    runs = queue.park(2)
+    queue.start(runs[0])
+
+    assert fill_free_slots_sync(client, queue.id, str(runs[0].flow_run_id)) == 1
