@@ -12,17 +12,21 @@ import contextlib
 import logging
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from datetime import datetime, timedelta, timezone
 from typing import Generic, TypeVar
 from uuid import UUID
 
 import anyio
+from prefect.client.orchestration import PrefectClient
 from prefect.events.clients import get_events_subscriber
 from prefect.events.filters import EventFilter
 from prefect.events.schemas.events import Event
 
+from ordered_queue._fills import promote_next
 from ordered_queue._reports import logger
+from ordered_queue._secrets import without_secrets
+from ordered_queue._steps.observe import MOST_PROMOTIONS
 from ordered_queue.ordering import PARKED_TAG, PROMOTED_STATE
 
 Key = TypeVar("Key")
@@ -33,7 +37,8 @@ SECOND_LOOK_SECONDS = 1.0
 LAST_LOOK_SECONDS = 5.0
 """When it is looked at for the last time: a commit that takes longer waits for the next event or sweep."""
 
-AT_ONCE_AND_AGAIN = (0.0, SECOND_LOOK_SECONDS, LAST_LOOK_SECONDS)
+AT_ONCE = (0.0,)
+AT_ONCE_AND_AGAIN = (*AT_ONCE, SECOND_LOOK_SECONDS, LAST_LOOK_SECONDS)
 
 LONGEST_RECONNECT_SECONDS = 30.0
 
@@ -96,6 +101,18 @@ class Looks(Generic[Key]):
                 await self._news.wait()
 
 
+async def fill_due(client: PrefectClient, queues: Looks[UUID]) -> AsyncGenerator[tuple[UUID, list[UUID]], None]:
+    """Wait for queues that are to be looked at and fill each; whose queue, and the runs promoted in it.
+
+    One in which a fill promoted all that it may is named again: others get their turn before it goes on.
+    """
+    for deployment_id in await queues.due():
+        promoted = await promote_next(client, deployment_id)
+        if len(promoted) >= MOST_PROMOTIONS:
+            queues.name(deployment_id, AT_ONCE)
+        yield deployment_id, promoted
+
+
 async def follow(
     events: EventFilter,
     take: Callable[[Event], None],
@@ -126,7 +143,7 @@ async def follow(
                     tell_if_behind(event.occurred)
                     take(event)
         except Exception as error:
-            problem = str(error) or type(error).__name__
+            problem = without_secrets(str(error)) or type(error).__name__
         connected(False)
         logger.log(level, "%s: no events (%s); %s, trying again in %.0f s.", who, problem, meanwhile, pause)
         await anyio.sleep(pause)

@@ -23,9 +23,20 @@ from prefect.client.orchestration import PrefectClient, get_client
 from prefect.events.filters import EventAnyResourceFilter, EventFilter, EventNameFilter
 from prefect.events.schemas.events import Event
 
-from ordered_queue._events import AT_ONCE_AND_AGAIN, FLOW_RUN, Looks, News, flow_run_of, follow, is_promotion, queue_of
-from ordered_queue._fills import promote_next
+from ordered_queue._events import (
+    AT_ONCE,
+    AT_ONCE_AND_AGAIN,
+    FLOW_RUN,
+    Looks,
+    News,
+    fill_due,
+    flow_run_of,
+    follow,
+    is_promotion,
+    queue_of,
+)
 from ordered_queue._reports import logger
+from ordered_queue._secrets import without_secrets
 from ordered_queue.runs import QueueSwept
 
 PAUSE_BETWEEN_POLLS_SECONDS = 0.1
@@ -33,8 +44,6 @@ PAUSE_BETWEEN_POLLS_SECONDS = 0.1
 
 START_AGAIN_SECONDS = 30.0
 """After something unforeseen; the poller's own loop goes on all the while."""
-
-AT_ONCE = (0.0,)
 
 Sweeping = Callable[[PrefectClient], Awaitable[list[QueueSwept]]]
 
@@ -65,7 +74,7 @@ async def recover(sweeping: Sweeping) -> None:
         async with get_client() as client:
             swept = await sweeping(client)
     except Exception as error:
-        logger.warning("Start-up recovery failed: %s.", error)
+        logger.warning("Start-up recovery failed: %s.", without_secrets(str(error)))
         return
     failed = sum(queue.problem is not None for queue in swept)
     ending = f", {failed} could not be filled" if failed else ""
@@ -151,8 +160,8 @@ class QuickPoll:
 
     async def _fill(self, client: PrefectClient) -> None:
         while True:
-            for deployment_id in await self._queues.due():
-                self._we_promoted(await promote_next(client, deployment_id))
+            async for _, promoted in fill_due(client, self._queues):
+                self._we_promoted(promoted)
 
     def _we_promoted(self, flow_run_ids: Iterable[UUID]) -> None:
         for flow_run_id in flow_run_ids:
@@ -169,7 +178,8 @@ class QuickPoll:
         try:
             taken = set(await self._poller.poll())
         except Exception as error:
-            logger.warning("%s: a quick poll failed (%s); it polls as usual meanwhile.", self._poller.who, error)
+            problem = without_secrets(str(error))
+            logger.warning("%s: a quick poll failed (%s); it polls as usual meanwhile.", self._poller.who, problem)
             return
         if self._is_connected:
             self._taken |= taken & self._not_taken

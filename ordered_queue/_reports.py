@@ -32,12 +32,12 @@ def never_raising(deployment_id: UUID | None) -> Generator[None, None, None]:
 
 def log_failure(deployment_id: UUID | None, error: Exception) -> None:
     """Log once what kept a queue from being filled, and what will repair it."""
-    _log_problem(deployment_id, without_secrets(cause_of(error)))
+    _log_problem(deployment_id, cause_of(error))
 
 
 def _log_problem(deployment_id: UUID | None, problem: str) -> None:
     whose = "the queues" if deployment_id is None else f"the queue of deployment {deployment_id}"
-    logger.warning("Could not fill %s: %s. %s", whose, problem, REPAIR)
+    logger.warning("Could not fill %s: %s. %s", whose, without_secrets(problem), REPAIR)
 
 
 def report_fill(deployment_id: UUID, filled: Filled) -> int:

@@ -26,8 +26,7 @@ def _secrets() -> list[str]:
     # By hand, because a URL that cannot be parsed is just the one that lands in an error message.
     user_info = (api.url or "").partition("://")[2].rpartition("@")[0]
     if user_info:
-        known += [f"{user_info}@", *user_info.split(":")[1:]]
-        known.append(user_info.partition(":")[2])
+        known += [f"{user_info}@", user_info.partition(":")[2], *user_info.split(":")[1:]]
     # A stray line break or accent makes a header invalid, and the error shows it escaped: what is around it is told.
     known += [part for secret in known for part in re.findall(r"[!-~]+", secret)]
     return sorted({secret for secret in known if len(secret) >= SHORTEST_SECRET}, key=len, reverse=True)

@@ -18,7 +18,6 @@ from ordered_queue._fills import promote_next, sweep_queues
 from ordered_queue._reports import logger, never_raising, report_fill, report_sweep
 from ordered_queue._steps import park as _park
 from ordered_queue._steps import sweep as _sweep
-from ordered_queue._steps.effects import Steps
 from ordered_queue._steps.fill import Filled, fill
 from ordered_queue._version import __version__
 from ordered_queue.errors import cause_of
@@ -68,7 +67,7 @@ def fill_free_slots_sync(
     """
     filled = Filled()
     with never_raising(deployment_id):
-        drive_sync(client, _fill_steps(deployment_id, exclude_flow_run_id, filled))
+        drive_sync(client, fill(deployment_id, exclude_flow_run_id, load_settings().promoted_timeout, filled))
     return report_fill(deployment_id, filled)
 
 
@@ -181,10 +180,6 @@ def sweep_sync(client: SyncPrefectClient, deployment_id: UUID | None = None) -> 
     except Exception as error:
         swept.append(QueueSwept(deployment_id, 0, cause_of(error)))
     return report_sweep(swept)
-
-
-def _fill_steps(deployment_id: UUID, exclude_flow_run_id: UUID | None, filled: Filled) -> Steps[None]:
-    return fill(deployment_id, exclude_flow_run_id, load_settings().promoted_timeout, filled)
 
 
 def _submission(

@@ -26,10 +26,9 @@ from prefect.client.orchestration import PrefectClient, get_client
 from prefect.events.filters import EventFilter, EventNameFilter
 from prefect.events.schemas.events import Event
 
-from ordered_queue._events import FLOW_RUN, Looks, News, follow, queue_of
+from ordered_queue._events import FLOW_RUN, Looks, News, fill_due, follow, queue_of
 from ordered_queue._reports import logger
-from ordered_queue._steps.observe import MOST_PROMOTIONS
-from ordered_queue.api import fill_free_slots, sweep
+from ordered_queue.api import sweep
 
 SWEEP_SECONDS = 60.0
 PAUSE_AFTER_NOTHING_SECONDS = 0.5
@@ -109,13 +108,11 @@ async def _listen(watching: Watching) -> None:
 async def _fill_what_is_named(client: PrefectClient, watching: Watching) -> None:
     while True:
         has_promoted = False
-        for deployment_id in await watching.queues.due():
-            promoted = await fill_free_slots(client, deployment_id)
+        async for deployment_id, promoted in fill_due(client, watching.queues):
             if promoted:
                 has_promoted = True
-                logger.info("Watcher: promoted %d run(s) of deployment %s after an event.", promoted, deployment_id)
-            if promoted >= MOST_PROMOTIONS:
-                watching.queues.name(deployment_id, (0.0,))
+                count = len(promoted)
+                logger.info("Watcher: promoted %d run(s) of deployment %s after an event.", count, deployment_id)
         if not has_promoted:
             await anyio.sleep(PAUSE_AFTER_NOTHING_SECONDS)
 

@@ -20,9 +20,9 @@ import anyio.abc
 from prefect.client.orchestration import PrefectClient
 from prefect.workers.process import ProcessJobConfiguration, ProcessWorker, ProcessWorkerResult
 
-from ordered_queue._events import SECOND_LOOK_SECONDS
+from ordered_queue._events import AT_ONCE, SECOND_LOOK_SECONDS
 from ordered_queue._fills import sweep_queues
-from ordered_queue._quick_poll import AT_ONCE, Poller, QuickPoll, recover
+from ordered_queue._quick_poll import Poller, QuickPoll, recover
 from ordered_queue.runs import QueueSwept
 
 if TYPE_CHECKING:

@@ -1,6 +1,7 @@
 """Look at a queue and at what stands around it, for a doctor. Everything is read, nothing is written.
 
-A look costs seven requests a queue and up to three for its work pool; of no kind of run more than 1,000 are read.
+A look costs seven requests a queue and up to three for its work pool; of no kind of run more are
+read than a fill reads: 1,000, or what a higher limit asks for.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from prefect.client.schemas.objects import FlowRun, Worker, WorkPool, WorkQueue
 from prefect.client.schemas.responses import DeploymentResponse
 from pydantic import BaseModel
 
-from ordered_queue import _calls, _doctor_calls
+from ordered_queue import _calls, _doctor_calls, promotion
 from ordered_queue._calls import Call
 from ordered_queue._steps.effects import (
     Patience,
@@ -24,7 +25,7 @@ from ordered_queue._steps.effects import (
     malformed,
     read_deployment,
 )
-from ordered_queue._steps.pages import MOST_PAGES, read_active, read_due
+from ordered_queue._steps.pages import MOST_PAGES, pages_for, read_active, read_due
 from ordered_queue._steps.sweep import list_deployment_ids
 from ordered_queue.errors import RequestFailed
 from ordered_queue.observation import Observation, counter_of
@@ -76,8 +77,9 @@ def look(deployment_id: UUID) -> Steps[Observation]:
     before, answer = yield from read_deployment(_calls.read_deployment(deployment_id), PATIENCE)
     now = answer.now
     head = yield from ask_for_runs(_calls.waiting_runs(deployment_id, now, _calls.PAGE), PATIENCE)
-    due, due_is_whole = yield from read_due(deployment_id, now, PATIENCE)
-    active, active_is_whole = yield from read_active(deployment_id, PATIENCE)
+    pages = pages_for(promotion.limit_of(before) or 0)
+    due, due_is_whole = yield from read_due(deployment_id, now, PATIENCE, pages)
+    active, active_is_whole = yield from read_active(deployment_id, PATIENCE, pages)
     bounced = yield from ask_for_runs(_calls.bounced_runs(deployment_id), PATIENCE)
     # Read last, it can tell a zombie from a run that has just started (see ``counting.zombies``).
     deployment, _ = yield from read_deployment(_calls.read_deployment(deployment_id), PATIENCE)

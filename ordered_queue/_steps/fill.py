@@ -73,9 +73,9 @@ def fill_whole(deployment_id: UUID, promoted_timeout: timedelta, filled: Filled)
         OrderedQueueError: why it could not finish.
     """
     for _ in range(MOST_FILLS):
-        before = len(filled.promoted)
+        most = len(filled.promoted) + MOST_PROMOTIONS
         yield from fill(deployment_id, None, promoted_timeout, filled)
-        if len(filled.promoted) - before < MOST_PROMOTIONS:
+        if len(filled.promoted) < most:
             return
 
 
@@ -105,20 +105,20 @@ def fill(
         most_attempts=MOST_ATTEMPTS,
         deadline_seconds=moment.elapsed_seconds + FILL_SECONDS,
     )
-    before = len(filled.promoted)
+    most = len(filled.promoted) + MOST_PROMOTIONS
     for _ in range(MOST_PASSES):
         snapshot = yield from observe(deployment_id, patience)
         if snapshot is None:
             return
         may_be_chosen = yield from _choose(snapshot, exclude_flow_run_id, promoted_timeout, patience, filled)
-        chosen = may_be_chosen[: MOST_PROMOTIONS - (len(filled.promoted) - before)]
+        chosen = may_be_chosen[: most - len(filled.promoted)]
         if not chosen:
             return
         yield from require_server_for(chosen, patience)
         refused = yield from _promote_in_order(chosen, snapshot.now, patience, filled)
         waiting = sum(standing(run, snapshot.now) is Standing.WAITING for run in snapshot.runs)
         more_may_fit = len(chosen) >= waiting and not snapshot.head_is_whole
-        if not refused and (not more_may_fit or len(filled.promoted) - before >= MOST_PROMOTIONS):
+        if not refused and (not more_may_fit or len(filled.promoted) >= most):
             return
 
 

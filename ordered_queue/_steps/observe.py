@@ -35,22 +35,25 @@ def observe(deployment_id: UUID, patience: Patience) -> Steps[QueueSnapshot | No
     if limit == 0:
         return None
 
+    def is_in_reach(run: FlowRun) -> bool:
+        return not is_out_of_reach(run, deployment.work_queue_id)
+
     def can_be_promoted(run: FlowRun) -> bool:
-        return standing(run, now) is Standing.WAITING and not is_out_of_reach(run, deployment.work_queue_id)
+        return standing(run, now) is Standing.WAITING and is_in_reach(run)
 
     head, head_is_whole = yield from read_waiting(deployment_id, now, patience, _wanted_of_head(limit, can_be_promoted))
-    if not any(map(can_be_promoted, head)):
-        out_of_reach = sum(is_out_of_reach(run, deployment.work_queue_id) for run in head)
-        return QueueSnapshot(deployment, now, (), out_of_reach=out_of_reach) if out_of_reach else None
+    can_promote = any(map(can_be_promoted, head))
+    if not can_promote and all(map(is_in_reach, head)):
+        return None
     due: list[FlowRun] = []
     active: list[FlowRun] = []
     is_whole = True
-    if limit is not None:
+    if can_promote and limit is not None:
         due, due_is_whole = yield from read_due(deployment_id, now, patience, pages_for(limit))
         active, active_is_whole = yield from read_active(deployment_id, patience, pages_for(limit))
         is_whole = due_is_whole and active_is_whole
     runs = (*head, *due, *active)
-    in_reach = tuple(run for run in runs if not is_out_of_reach(run, deployment.work_queue_id))
+    in_reach = tuple(filter(is_in_reach, runs))
     return QueueSnapshot(deployment, now, in_reach, head_is_whole, is_whole, len(runs) - len(in_reach))
 
 

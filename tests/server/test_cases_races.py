@@ -98,16 +98,22 @@ def test_a_run_that_waits_in_its_process_for_a_retry_holds_its_slot_and_is_left_
     assert fill_free_slots_sync(client, queue.id) == 1
 
 
-def test_a_retry_by_hand_takes_the_next_free_slot_before_what_waits(deploy, client):
-    """Case 30: the UI's Retry of a failed run, with a backlog behind it."""
+def retried_by_hand(deploy, client):
+    """Four runs, of which the first has failed and is retried while the second runs."""
     queue = deploy(limit=1)
     runs = queue.park(4)
     queue.start(runs[0])
     queue.set_state(runs[0], "FAILED")
     assert fill_free_slots_sync(client, queue.id) == 1
     queue.start(runs[1])
-
     assert queue.set_state(runs[0], "SCHEDULED", name="AwaitingRetry") == "ACCEPT"
+    return queue, runs
+
+
+def test_a_retry_by_hand_takes_the_next_free_slot_before_what_waits(deploy, client):
+    """Case 30: the UI's Retry of a failed run, with a backlog behind it."""
+    queue, runs = retried_by_hand(deploy, client)
+
     queue.finish(runs[1])
 
     assert fill_free_slots_sync(client, queue.id) == 0
@@ -119,13 +125,7 @@ def test_a_retry_by_hand_takes_the_next_free_slot_before_what_waits(deploy, clie
 
 def test_a_retry_by_hand_that_finds_no_slot_waits_first_in_order(deploy, client):
     """Case 30: taken while another run has the slot, it is bounced, and stands before every parked run."""
-    queue = deploy(limit=1)
-    runs = queue.park(4)
-    queue.start(runs[0])
-    queue.set_state(runs[0], "FAILED")
-    fill_free_slots_sync(client, queue.id)
-    queue.start(runs[1])
-    queue.set_state(runs[0], "SCHEDULED", name="AwaitingRetry")
+    queue, runs = retried_by_hand(deploy, client)
 
     assert queue.set_state(runs[0], "PENDING") == "REJECT"
     queue.finish(runs[1])

@@ -1,42 +1,25 @@
 """End to end: flows served by `ordered_queue.serve`, in real processes."""
 
-import subprocess
-import sys
-
 import pytest
 
 from ordered_queue import fill_free_slots_sync, hand_over_slot, park_sync
-from ordered_queue.embedded import stop
 from ordered_queue.testing import assert_in_order
-from tests.conftest import ROOT
 from tests.server.deployed import Deployed, wait_until
+from tests.server.processes import running
 from tests.server.served import QUERY_SECONDS, deployment
-from tests.server.working import ONLY_ONCE
-
-FINAL = {"Completed", "Failed", "Crashed", "Cancelled"}
+from tests.server.working import ONLY_ONCE, run_all, state_names
 
 
-def serve(server, log, *names, query_seconds="0.5"):
-    return subprocess.Popen(
-        [sys.executable, "-m", "tests.server.served", *names],
-        env={**server.env, "PREFECT_LOGGING_LEVEL": "INFO", QUERY_SECONDS: query_seconds},
-        cwd=ROOT,
-        stdout=log,
-        stderr=log,
-        start_new_session=True,
-    )
+def serve(server, log_path, *names, query_seconds="0.5", ready=b"Start-up recovery"):
+    settings = {"PREFECT_LOGGING_LEVEL": "INFO", QUERY_SECONDS: query_seconds}
+    return running(server, log_path, "-m", "tests.server.served", *names, ready=ready, **settings)
 
 
 @pytest.fixture(scope="module")
 def serving(server, tmp_path_factory):
     log_path = tmp_path_factory.mktemp("serve") / "log"
-    with log_path.open("wb") as log:
-        process = serve(server, log)
-        try:
-            wait_until(lambda: b"Start-up recovery" in log_path.read_bytes(), 60, "the runner's first poll")
-            yield log_path
-        finally:
-            stop(process)
+    with serve(server, log_path):
+        yield log_path
 
 
 @pytest.fixture
@@ -51,17 +34,6 @@ def served(serving, client):
     return find
 
 
-def run_all(queue, parameters, seconds=120):
-    """Park, wait until all runs have ended, and return them."""
-    parked = park_sync(queue.id, parameters, client=queue.client)
-    wait_until(lambda: set(queue.states(parked)) <= FINAL, seconds, "the end of all runs")
-    return [queue.read(run.flow_run_id) for run in parked]
-
-
-def state_names(runs):
-    return [run.state.name for run in runs]
-
-
 def test_twenty_runs_start_in_order_two_at_a_time(served):
     runs = run_all(served("two"), [{"seconds": 0.5}] * 20, seconds=240)
 
@@ -72,14 +44,14 @@ def test_twenty_runs_start_in_order_two_at_a_time(served):
 @pytest.mark.parametrize(("name", "limit"), [("one", 1), ("three", 3), ("async", 1)])
 def test_runs_start_in_order(served, name, limit):
     count = limit + 2
-    runs = run_all(served(name), [{}] * count)
+    runs = run_all(served(name), [{}] * count, seconds=120)
 
     assert state_names(runs) == ["Completed"] * count
     assert_in_order(runs, limit)
 
 
 def test_the_next_run_starts_when_one_fails(served):
-    runs = run_all(served("one"), [{"fail": True}, {}])
+    runs = run_all(served("one"), [{"fail": True}, {}], seconds=120)
 
     assert state_names(runs) == ["Failed", "Completed"]
 
@@ -108,7 +80,7 @@ def test_a_run_that_another_flow_started_hands_its_own_slot_over(served):
 
 
 def test_the_next_run_starts_when_a_flow_process_is_killed(served):
-    runs = run_all(served("vanishing"), [{"how": "kill"}, {"how": "stay"}])
+    runs = run_all(served("vanishing"), [{"how": "kill"}, {"how": "stay"}], seconds=120)
 
     assert state_names(runs) == ["Crashed", "Completed"]
 
@@ -143,13 +115,8 @@ def test_recovery_fills_a_queue_that_nobody_watched_before_the_first_poll(served
     queue.cancel(first)  # no process, so no hook runs
     assert queue.states([first, second]) == ["Cancelled", "Parked"]
 
-    with (tmp_path / "log").open("wb") as log:
-        process = serve(server, log, "recovered")
-        try:
-            told = b"Start-up recovery: 1 run(s) promoted"
-            wait_until(lambda: told in (tmp_path / "log").read_bytes(), 60, "recovery")
-        finally:
-            stop(process)
+    with serve(server, tmp_path / "log", "recovered", ready=b"Start-up recovery: 1 run(s) promoted"):
+        pass
 
     assert queue.state_of(second) != "Parked"
 
@@ -157,13 +124,8 @@ def test_recovery_fills_a_queue_that_nobody_watched_before_the_first_poll(served
 def test_a_runner_that_hardly_ever_polls_by_itself_runs_a_queue_to_its_end(served, server, tmp_path):
     """The flow has no hooks, so the runner alone fills after each end and polls after each promotion."""
     log_path = tmp_path / "log"
-    with log_path.open("wb") as log:
-        process = serve(server, log, "prompt", query_seconds=ONLY_ONCE)
-        try:
-            wait_until(lambda: b"following the event stream" in log_path.read_bytes(), 60, "the runner's start")
-            runs = run_all(served("prompt"), [{}, {"how": "kill"}, {}], seconds=180)
-        finally:
-            stop(process)
+    with serve(server, log_path, "prompt", query_seconds=ONLY_ONCE, ready=b"following the event stream"):
+        runs = run_all(served("prompt"), [{}, {"how": "kill"}, {}], seconds=180)
 
     assert state_names(runs) == ["Completed", "Crashed", "Completed"]
     assert_in_order(runs, limit=1)

@@ -2,40 +2,25 @@
 
 import os
 import signal
-import subprocess
-import sys
 from contextlib import ExitStack, contextmanager
 
 from prefect.client.orchestration import get_client
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from ordered_queue import park_sync
-from ordered_queue.embedded import free_port, prefect_server, stop
+from ordered_queue.embedded import free_port, prefect_server
 from ordered_queue.testing import assert_in_order
-from tests.conftest import ROOT
 from tests.server.deployed import Deployed, wait_until
+from tests.server.processes import running
 from tests.server.recording import executed
 
 NAME = "restarted"
 RUNS = 2
 
 
-@contextmanager
 def serving(server, log_path):
-    with log_path.open("wb") as log:
-        runner = subprocess.Popen(
-            [sys.executable, "-m", "tests.server.recording", "queued", NAME],
-            env={**server.env, "PREFECT_RUNNER_POLL_FREQUENCY": "1"},
-            cwd=ROOT,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-        )
-        try:
-            wait_until(lambda: b"Start-up recovery" in log_path.read_bytes(), 60, "the runner's start")
-            yield
-        finally:
-            stop(runner)
+    command = ("-m", "tests.server.recording", "queued", NAME)
+    return running(server, log_path, *command, ready=b"Start-up recovery", PREFECT_RUNNER_POLL_FREQUENCY="1")
 
 
 @contextmanager

@@ -1,15 +1,11 @@
 """Flows as Prefect alone knows them, without our decorator, served by Prefect's own ``serve``: no hook hands over."""
 
-import subprocess
-import sys
-
 import pytest
 
 from ordered_queue import park_sync, sweep_sync
-from ordered_queue.embedded import stop
 from ordered_queue.testing import assert_in_order
-from tests.conftest import ROOT
 from tests.server.deployed import Deployed, wait_until
+from tests.server.processes import running
 from tests.server.recording import executed
 from tests.server.watching import NEVER, watching
 
@@ -19,19 +15,10 @@ NAMES = ["watched", "swept", "left"]
 
 @pytest.fixture(scope="module")
 def serving(server, tmp_path_factory):
-    with (tmp_path_factory.mktemp("plain") / "log").open("wb") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "tests.server.recording", "plain", *NAMES],
-            env={**server.env, "PREFECT_RUNNER_POLL_FREQUENCY": "1"},
-            cwd=ROOT,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-        )
-        try:
-            yield process
-        finally:
-            stop(process)
+    command = ("-m", "tests.server.recording", "plain", *NAMES)
+    log_path = tmp_path_factory.mktemp("plain") / "log"
+    with running(server, log_path, *command, PREFECT_RUNNER_POLL_FREQUENCY="1") as process:
+        yield process
 
 
 @pytest.fixture

@@ -1,15 +1,11 @@
 """Workers in processes of their own, and deployments for them."""
 
-import subprocess
-import sys
-from contextlib import contextmanager
-
 from prefect import flow
 
 from ordered_queue import park_sync
-from ordered_queue.embedded import stop
 from tests.conftest import ROOT
 from tests.server.deployed import Deployed, wait_until
+from tests.server.processes import running
 
 ONLY_ONCE = "3600"
 """So many seconds between polls that a poller's own loop polls as it starts, and then no more in any test."""
@@ -17,30 +13,12 @@ ONLY_ONCE = "3600"
 FINAL = {"Completed", "Failed", "Crashed", "Cancelled"}
 
 
-@contextmanager
 def working(server, log_path, pool, *, worker_type="ordered-process", query_seconds=ONLY_ONCE, **settings):
     """A worker for the pool, which it makes if there is none; what it says goes to the log."""
-    with log_path.open("wb") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "prefect", "worker", "start", "--type", worker_type, "--pool", pool],
-            env={
-                **server.env,
-                "PREFECT_WORKER_QUERY_SECONDS": query_seconds,
-                "PREFECT_LOGGING_LEVEL": "INFO",
-                **settings,
-            },
-            # Not where the flows are: they must be found by what the deployment says.
-            cwd=log_path.parent,
-            stdout=log,
-            stderr=log,
-            stdin=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        try:
-            wait_until(lambda: b"started!" in log_path.read_bytes(), 60, "the worker's start")
-            yield process
-        finally:
-            stop(process)
+    command = ("-m", "prefect", "worker", "start", "--type", worker_type, "--pool", pool)
+    settings = {"PREFECT_WORKER_QUERY_SECONDS": query_seconds, "PREFECT_LOGGING_LEVEL": "INFO", **settings}
+    # Not where the flows are: they must be found by what the deployment says.
+    return running(server, log_path, *command, ready=b"started!", cwd=log_path.parent, **settings)
 
 
 def wait_for_events(log_path):

@@ -3,7 +3,9 @@ import time
 import anyio
 import pytest
 
-from ordered_queue._events import SECOND_LOOK_SECONDS, Looks
+import ordered_queue._events
+from ordered_queue._events import AT_ONCE, SECOND_LOOK_SECONDS, Looks, fill_due
+from ordered_queue._steps.observe import MOST_PROMOTIONS
 
 BOUND_SECONDS = 30
 
@@ -59,3 +61,28 @@ async def test_a_later_naming_puts_the_look_off():
     await due(looks)
 
     assert time.monotonic() - named >= 0.19
+
+
+@pytest.mark.anyio
+async def test_a_queue_in_which_a_fill_was_cut_short_is_filled_again_after_the_others(monkeypatch):
+    fills = []
+    left = {"long": 2 * MOST_PROMOTIONS + 1, "short": 1}
+
+    async def promote_next(client, key):
+        fills.append(key)
+        promoted = min(left[key], MOST_PROMOTIONS)
+        left[key] -= promoted
+        return [None] * promoted
+
+    monkeypatch.setattr(ordered_queue._events, "promote_next", promote_next)
+    looks = Looks()
+    looks.name("long", AT_ONCE)
+    looks.name("short", AT_ONCE)
+
+    with anyio.fail_after(BOUND_SECONDS):
+        while any(left.values()):
+            async for _ in fill_due(None, looks):
+                pass
+
+    assert sorted(fills[:2]) == ["long", "short"]
+    assert fills[2:] == ["long", "long"]

@@ -8,6 +8,7 @@ import pytest
 from prefect.events.schemas.events import Event
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
+import ordered_queue._events
 import ordered_queue._quick_poll
 from ordered_queue import PARKED_TAG
 from ordered_queue._events import AT_ONCE_AND_AGAIN
@@ -151,7 +152,7 @@ async def test_the_end_of_a_process_fills_and_polls_for_what_found_no_room(quick
         fills.append(deployment_id)
         return []
 
-    monkeypatch.setattr(ordered_queue._quick_poll, "promote_next", promote_next)
+    monkeypatch.setattr(ordered_queue._events, "promote_next", promote_next)
     quick_poll._take(an_event("Late", uuid4()))
     await counting.has_polled(2)
 

@@ -5,7 +5,7 @@ import anyio
 import pytest
 from prefect.events.schemas.events import Event
 
-import ordered_queue.watcher
+import ordered_queue._events
 from ordered_queue._events import lag_teller, queue_of
 from ordered_queue.cli import main
 from ordered_queue.watcher import Watching, _fill_what_is_named, watch
@@ -48,9 +48,9 @@ async def test_a_thousand_events_become_few_fills(monkeypatch):
     async def fill(client, deployment_id):
         fills.append(deployment_id)
         await anyio.lowlevel.checkpoint()
-        return 1
+        return [uuid4()]
 
-    monkeypatch.setattr(ordered_queue.watcher, "fill_free_slots", fill)
+    monkeypatch.setattr(ordered_queue._events, "promote_next", fill)
     watching = Watching()
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_fill_what_is_named, None, watching)
