@@ -154,12 +154,13 @@ def bounced_runs(deployment_id: UUID, offset: int = 0) -> Call:
     )
 
 
-def queue_tail(deployment_id: UUID, before: datetime) -> Call:
-    """The tagged run with the latest first scheduled time up to `before`, whatever became of it."""
+def queue_tail(deployment_id: UUID, after: datetime, before: datetime) -> Call:
+    """The tagged run with the latest first scheduled time from `after` to `before`, whatever became of it."""
+    times = {"after_": after.isoformat(), "before_": before.isoformat()}
     return _runs(
         "Reading the end of the queue",
         deployment_id,
-        {"tags": {"all_": [PARKED_TAG]}, "expected_start_time": {"before_": before.isoformat()}},
+        {"tags": {"all_": [PARKED_TAG]}, "expected_start_time": times},
         "EXPECTED_START_TIME_DESC",
         1,
     )

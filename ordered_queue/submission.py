@@ -18,7 +18,6 @@ from jsonschema import Draft202012Validator, ValidationError
 from jsonschema.exceptions import best_match  # pyright: ignore[reportUnknownVariableType]  # partly untyped stub
 from prefect.client.schemas.actions import DeploymentFlowRunCreate
 from prefect.client.schemas.responses import DeploymentResponse
-from prefect.utilities.schema_tools.validation import preprocess_schema
 from pydantic_core import to_jsonable_python
 
 from ordered_queue.errors import InvalidRun, shortened
@@ -209,6 +208,9 @@ def _schema_check(deployment: DeploymentResponse) -> Callable[[Mapping[str, Any]
     if not deployment.enforce_parameter_schema or not schema:
         return lambda parameters: None
     names = None if schema == UNKNOWN_SCHEMA else cast("dict[str, Any] | None", schema.get("properties"))
+    # Here, since it costs as much again as all else that is imported, and only a submitter checks parameters.
+    from prefect.utilities.schema_tools.validation import preprocess_schema
+
     iter_errors = cast("Any", Draft202012Validator(preprocess_schema(cast("Any", schema)))).iter_errors
     defaults = deployment.parameters
 

@@ -60,7 +60,8 @@ def observe(deployment_id: UUID, patience: Patience) -> Steps[QueueSnapshot | No
 def _wanted_of_head(limit: int | None, can_be_promoted: Callable[[FlowRun], bool]) -> Callable[[list[FlowRun]], int]:
     """How many runs to read next from the head, until those that can be promoted suffice.
 
-    One page of about the limit, or of what one fill promotes, nearly always does. More are read while it holds mostly
+    As many as the limit, or as one fill promotes, nearly always do. No more are asked for: where fewer wait than are
+    asked for, SQLite looks through everybody's runs to see that there are none. More are read while it holds mostly
     runs that do not wait (a schedule's, on a deployment that carries the tag itself) or nothing but bounced ones: those
     are ordered by another time than the page is, so all of them must be seen.
     """
@@ -68,7 +69,7 @@ def _wanted_of_head(limit: int | None, can_be_promoted: Callable[[FlowRun], bool
 
     def wanted(head: list[FlowRun]) -> int:
         if not head:
-            return min(most + 5, PAGE)
+            return most
         waiting = [run for run in head if can_be_promoted(run)]
         enough = limit is None or len(waiting) >= most
         return 0 if enough and not all(is_bounced(run) for run in waiting) else PAGE

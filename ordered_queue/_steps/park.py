@@ -232,7 +232,9 @@ def _prefix(chunk: list[PreparedRun], parked: dict[str, ParkedRun]) -> int:
 
 def _base(deployment: DeploymentResponse, now: datetime, submission: Submission) -> Steps[datetime]:
     """What the parked times of the submission count from: behind the end of the queue."""
-    tail = yield from ask_for_runs(_calls.queue_tail(deployment.id, now + FARTHEST_TAIL), _patience(submission))
+    # A tail that lies nearer than what is parked now would move nothing, see `submission_base`.
+    call = _calls.queue_tail(deployment.id, now + PARK_DELAY - SPACING, now + FARTHEST_TAIL)
+    tail = yield from ask_for_runs(call, _patience(submission))
     return submission_base(now, tail[0].expected_start_time if tail else None, submission.jitter)
 
 

@@ -30,6 +30,7 @@ ARGUMENTS = {
     "active_slots": 1,
     "seconds": 60,
     "now": NOW,
+    "after": NOW,
     "before": NOW,
     "when": NOW,
     "with_deployment": False,
