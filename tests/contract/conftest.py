@@ -12,7 +12,7 @@ API = "http://prefect.test/api"
 KEY = "pnu_secret"
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def settings():
     updates = {PREFECT_API_URL: API, PREFECT_CLIENT_CSRF_SUPPORT_ENABLED: False, PREFECT_API_KEY: KEY}
     with temporary_settings(updates=updates):

@@ -36,7 +36,7 @@ def unwilling():
 
     server = Server(("127.0.0.1", 0), Handler)
     server.seen, server.status, server.headers = [], 503, {}
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     with temporary_settings(updates={PREFECT_API_URL: f"http://127.0.0.1:{server.server_port}/api"}):
         yield server

@@ -15,12 +15,14 @@ from ordered_queue.runs import ParkedRun
 
 
 def wait_until(condition: Callable[[], object], seconds: float = 30.0, what: str = "the condition") -> None:
-    """Wait for a condition, with a bound."""
+    """Wait for a condition, with a bound. What is long in coming is looked for less often: each look is a request."""
     deadline = time.monotonic() + seconds
+    pause = 0.02
     while not condition():
         if time.monotonic() > deadline:
             raise AssertionError(f"{what} did not come true within {seconds:.0f} s")
-        time.sleep(0.05)
+        time.sleep(pause)
+        pause = min(pause * 1.3, 0.3)
 
 
 @dataclass

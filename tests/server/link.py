@@ -147,7 +147,7 @@ def linked(api_url: str):
     server = Server(("127.0.0.1", 0), Handler)
     link = Link(f"http://127.0.0.1:{server.server_port}/api")
     server.RequestHandlerClass = type("LinkHandler", (Handler,), {"link": link, "upstream": urlsplit(api_url).netloc})
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
     try:
         yield link
     finally:
@@ -200,7 +200,7 @@ def without_event_stream(api_url: str):
     where = urlsplit(api_url)
     handler = type("To", (Tunnel,), {"upstream": (where.hostname, where.port)})
     with TunnelServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         try:
             yield f"http://127.0.0.1:{server.server_address[1]}/api"
         finally:
