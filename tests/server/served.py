@@ -98,9 +98,16 @@ def deployment(name: str):
     return made.to_deployment(name=name, concurrency_limit=limit)
 
 
+SILENT = "SERVED_SILENT"
+"""The environment variable that, set to anything, leaves the starting message out."""
+
+
 if __name__ == "__main__":
+    served = [deployment(name) for name in sys.argv[1:] or FLOWS if sys.argv[1:] or name not in NOT_YET]
+    served[0].work_pool_name = "there-is-none"  # Prefect's `serve` ignores it
     ordered_queue.serve(
-        *[deployment(name) for name in sys.argv[1:] or FLOWS if sys.argv[1:] or name not in NOT_YET],
+        *served,
+        print_starting_message=SILENT not in os.environ,
         query_seconds=float(os.environ.get(QUERY_SECONDS, "0.5")),
         limit=None,
     )

@@ -6,12 +6,12 @@ from ordered_queue import fill_free_slots_sync, hand_over_slot, park_sync
 from ordered_queue.testing import assert_in_order
 from tests.server.deployed import Deployed, wait_until
 from tests.server.processes import running
-from tests.server.served import QUERY_SECONDS, deployment
+from tests.server.served import FLOWS, NOT_YET, QUERY_SECONDS, SILENT, deployment
 from tests.server.working import ONLY_ONCE, run_all, state_names
 
 
-def serve(server, log_path, *names, query_seconds="0.5", ready=b"Start-up recovery"):
-    settings = {"PREFECT_LOGGING_LEVEL": "INFO", QUERY_SECONDS: query_seconds}
+def serve(server, log_path, *names, query_seconds="0.5", ready=b"Start-up recovery", **settings):
+    settings = {"PREFECT_LOGGING_LEVEL": "INFO", QUERY_SECONDS: query_seconds, **settings}
     return running(server, log_path, "-m", "tests.server.served", *names, ready=ready, **settings)
 
 
@@ -25,13 +25,22 @@ def serving(server, tmp_path_factory):
 @pytest.fixture
 def served(serving, client):
     def find(name):
-        from tests.server.served import FLOWS
-
         flow_name = FLOWS[name][0].name
         deployment = client.read_deployment_by_name(f"{flow_name}/{name}")
         return Deployed(client, deployment.id, f"{flow_name}/{name}")
 
     return find
+
+
+def test_what_is_served_is_said_as_it_starts(serving, served):
+    wait_until(lambda: "ordered-queue park" in serving.read_text(), 30, "the starting message")
+
+    said = serving.read_text()
+    names = [f"  {flow.name}/{name}" for name, (flow, _) in FLOWS.items() if name not in NOT_YET]
+    assert "\n".join(["Serving in order:", *names, "Park runs with: ordered-queue park"]) in said
+    # As Prefect's `serve` does: runs of a served deployment are its own.
+    assert "'there-is-none' is ignored" in said
+    assert served("one").client.read_deployment(served("one").id).work_pool_name is None
 
 
 def test_twenty_runs_start_in_order_two_at_a_time(served):
@@ -115,9 +124,12 @@ def test_recovery_fills_a_queue_that_nobody_watched_before_the_first_poll(served
     queue.cancel(first)  # no process, so no hook runs
     assert queue.states([first, second]) == ["Cancelled", "Parked"]
 
-    with serve(server, tmp_path / "log", "recovered", ready=b"Start-up recovery: 1 run(s) promoted"):
+    with serve(server, tmp_path / "log", "recovered", ready=b"following the event stream", **{SILENT: "yes"}):
         pass
 
+    said = (tmp_path / "log").read_text()
+    assert "Start-up recovery: 1 run(s) promoted" in said
+    assert "Serving in order" not in said  # which would have come before it followed the events
     assert queue.state_of(second) != "Parked"
 
 
