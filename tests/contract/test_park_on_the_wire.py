@@ -201,36 +201,3 @@ def test_a_key_of_another_deployments_run_is_refused_and_tells_what_is_parked_be
         calls.park(DEPLOYMENT, [{"number": 0}, RunRequest({"number": 1}, idempotency_key="mine")], submission_key="o")
 
     assert (caught.value.position, caught.value.parked_count) == (1, 1)
-
-
-class Row(dict):
-    """Parameters that are counted as long as anybody holds them."""
-
-    alive = 0
-
-    def __init__(self, **parameters):
-        super().__init__(**parameters)
-        Row.alive += 1
-
-    def __del__(self):
-        Row.alive -= 1
-
-
-def test_parameters_from_a_generator_are_let_go_of_as_they_are_parked(wire, calls, server):
-    """Whatever comes: at no time more than two chunks of 100, the one that is being parked and the one that is read."""
-    count = 10_000
-    most_alive = 0
-
-    def rows():
-        nonlocal most_alive
-        for number in range(count):
-            most_alive = max(most_alive, Row.alive)
-            yield Row(number=number, table="x" * 100)
-
-    def forget(parked):
-        server.runs.clear()
-
-    parked = calls.park(DEPLOYMENT, rows(), on_parked=forget)
-
-    assert [run.position for run in parked] == list(range(count))
-    assert most_alive <= 200

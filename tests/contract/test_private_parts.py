@@ -2,12 +2,14 @@
 
 import inspect
 
+import prefect
 import pytest
 from prefect.plugins import load_prefect_collections
 from prefect.runner import Runner
 from prefect.workers.base import BaseWorker
 from prefect.workers.process import ProcessWorker
 
+import ordered_queue
 from ordered_queue.worker import OrderedProcessWorker
 
 
@@ -60,3 +62,15 @@ def test_the_entry_point_brings_the_worker_type():
     assert "ordered_queue" in load_prefect_collections()
     assert BaseWorker.get_worker_class_from_type("ordered-process") is OrderedProcessWorker
     assert BaseWorker.get_worker_class_from_type("process") is ProcessWorker
+
+
+def test_serve_accepts_what_prefects_serve_accepts():
+    theirs, ours = (inspect.signature(serve).parameters for serve in (prefect.serve, ordered_queue.serve))
+
+    def passed_by_name(parameters):
+        by_name = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        return {name: each.default for name, each in parameters.items() if each.kind in by_name}
+
+    # The deployments by position, any option of the runner by name, and each named option with the same default.
+    assert {each.kind for each in theirs.values()} == {each.kind for each in ours.values()}
+    assert passed_by_name(theirs).items() <= passed_by_name(ours).items()

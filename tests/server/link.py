@@ -26,11 +26,13 @@ class Link:
     Attributes:
         api_url: where the client connects to.
         faults: what happens to the request of each number, from 1; a fault strikes once.
+        on_path: what happens to every request of each path.
         seen: method and path of every request, in order.
     """
 
     api_url: str
     faults: dict[int, str] = field(default_factory=dict)
+    on_path: dict[str, str] = field(default_factory=dict)
     seen: list[str] = field(default_factory=list)
     closing: threading.Event = field(default_factory=threading.Event)
 
@@ -100,9 +102,12 @@ class Handler(BaseHTTPRequestHandler):
     upstream: str
 
     def handle_any(self):
+        if "Upgrade" in self.headers:
+            self.step_aside()
+            return
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         self.link.seen.append(f"{self.command} {self.path}")
-        fault = self.link.faults.pop(len(self.link.seen), None)
+        fault = self.link.faults.pop(len(self.link.seen), self.link.on_path.get(self.path))
         if fault is None:
             self.reply(*self.forward(body))
             return
@@ -110,6 +115,14 @@ class Handler(BaseHTTPRequestHandler):
         FAULTS[fault](self, lambda: self.forward(body))
 
     do_GET = do_POST = do_PATCH = do_DELETE = handle_any  # noqa: N815  # the names that http.server calls
+
+    def step_aside(self):
+        """What becomes another kind of connection, as events do, passes as it is."""
+        self.close_connection = True
+        headers = "".join(f"{name}: {value}\r\n" for name, value in self.headers.items())
+        begun = f"{self.requestline}\r\n{headers}\r\n".encode("latin-1")
+        host, port = self.upstream.split(":")
+        pass_on(self.connection, (host, int(port)), begun)
 
     def forward(self, body: bytes):
         connection = http.client.HTTPConnection(self.upstream, timeout=60)
@@ -166,15 +179,20 @@ class Tunnel(socketserver.BaseRequestHandler):
         begun = self.request.recv(65536)
         if EVENT_STREAM in begun.split(b"\r\n", 1)[0]:
             return
-        with socket.create_connection(self.upstream) as server:
-            server.sendall(begun)
-            back = threading.Thread(target=carry, args=(server, self.request), daemon=True)
-            back.start()
-            carry(self.request, server)
-            back.join(HANG_SECONDS)
+        pass_on(self.request, self.upstream, begun)
 
 
 EVENT_STREAM = b"/api/events/out"
+
+
+def pass_on(client: socket.socket, upstream: tuple[str, int], begun: bytes) -> None:
+    """A whole connection, whatever is spoken on it; `begun` is what was read of it already."""
+    with socket.create_connection(upstream) as server:
+        server.sendall(begun)
+        back = threading.Thread(target=carry, args=(server, client), daemon=True)
+        back.start()
+        carry(client, server)
+        back.join(HANG_SECONDS)
 
 
 def carry(source: socket.socket, target: socket.socket) -> None:

@@ -11,17 +11,40 @@ from prefect.deployments import run_deployment
 import ordered_queue
 
 
+def end(how: str):
+    """As it should, by an error, or without a word, as an out-of-memory kill ends a process."""
+    if how == "fail":
+        raise ValueError("as told")
+    if how == "kill":
+        os.kill(os.getpid(), 9)
+
+
 @ordered_queue.queued
 @flow
-def sync_flow(seconds: float = 0.2, fail: bool = False):
+def sync_flow(seconds: float = 0.2, how: str = "complete"):
     time.sleep(seconds)
-    if fail:
-        raise ValueError("as told")
+    end(how)
 
 
 @ordered_queue.queued
 @flow
 async def async_flow(seconds: float = 0.2):
+    await anyio.sleep(seconds)
+
+
+ended = [ordered_queue.hand_over_on_end]
+cancelled = [ordered_queue.hand_over_on_cancellation]
+
+
+@flow(on_completion=ended, on_failure=ended, on_crashed=ended, on_cancellation=cancelled)
+def by_hand(seconds: float = 0.2, how: str = "complete"):
+    """The hooks as the README writes them out."""
+    time.sleep(seconds)
+    end(how)
+
+
+@flow(on_completion=ended, on_failure=ended, on_crashed=ended, on_cancellation=cancelled)
+async def by_hand_async(seconds: float = 0.2):
     await anyio.sleep(seconds)
 
 
@@ -50,19 +73,10 @@ def from_a_task():
     return ordered_queue.hand_over_slot()
 
 
-@ordered_queue.queued
 @flow
-def vanishing(how: str = "kill"):
-    """Ends without a word, as an out-of-memory kill does."""
-    if how == "kill":
-        os.kill(os.getpid(), 9)
-
-
-@flow
-def without_hooks(how: str = "stay"):
+def without_hooks(how: str = "complete"):
     """Promotes nobody: whoever runs it has to."""
-    if how == "kill":
-        os.kill(os.getpid(), 9)
+    end(how)
 
 
 @flow
@@ -79,7 +93,7 @@ FLOWS = {
     "itself": (hands_over_itself, 1),
     "itself-async": (hands_over_itself_async, 1),
     "subflow": (hands_over_in_a_subflow, 1),
-    "vanishing": (vanishing, 1),
+    "by-hand": (by_hand, 1),
     "recovered": (sync_flow, 1),
     "prompt": (without_hooks, 1),
     "called": (hands_over_itself, 1),
@@ -98,9 +112,16 @@ def deployment(name: str):
     return made.to_deployment(name=name, concurrency_limit=limit)
 
 
+SILENT = "SERVED_SILENT"
+"""The environment variable that, set to anything, leaves the starting message out."""
+
+
 if __name__ == "__main__":
+    served = [deployment(name) for name in sys.argv[1:] or FLOWS if sys.argv[1:] or name not in NOT_YET]
+    served[0].work_pool_name = "there-is-none"  # Prefect's `serve` ignores it
     ordered_queue.serve(
-        *[deployment(name) for name in sys.argv[1:] or FLOWS if sys.argv[1:] or name not in NOT_YET],
+        *served,
+        print_starting_message=SILENT not in os.environ,
         query_seconds=float(os.environ.get(QUERY_SECONDS, "0.5")),
         limit=None,
     )

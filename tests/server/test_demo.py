@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -23,10 +24,10 @@ def start_demo(tmp_path):
     """Start a demo in a folder of the test's own; whatever the test does, it is gone at the end."""
     demos = []
 
-    def start() -> subprocess.Popen[str]:
+    def start(root: Path = ROOT) -> subprocess.Popen[str]:
         demo = subprocess.Popen(
             [sys.executable, "-u", "-m", "demo", "--folder", str(tmp_path)],
-            cwd=ROOT,
+            cwd=root,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -93,6 +94,23 @@ def test_demo_shows_order_and_limit_held_when_it_is_run(start_demo, tmp_path):
     assert "Order and limit held." in output
     assert list(tmp_path.iterdir()) == []
     assert processes_of(tmp_path) == set()
+
+
+def test_demo_exits_with_1_and_says_what_broke_when_order_and_limit_did(start_demo, tmp_path_factory):
+    """The demo as it is, and its own server; only what it serves takes the runs in another order, all at once."""
+    root = tmp_path_factory.mktemp("clone")
+    shutil.copytree(ROOT / "demo", root / "demo")
+    (root / "flows").mkdir()
+    shutil.copy(ROOT / "tests" / "server" / "out_of_order.py", root / "flows" / "example.py")
+
+    demo = start_demo(root)
+    output, _ = demo.communicate(timeout=WHOLE_DEMO_SECONDS)
+
+    assert demo.returncode == 1, output
+    assert re.search(r"^Broken: \d+ pairs of runs started out of order\.$", output, re.MULTILINE), output
+    assert "Broken: 12 runs ran at once; the limit is 2." in output
+    assert "Order and limit held." not in output
+    assert "Logs and database are kept in" in output
 
 
 @pytest.mark.skipif(not HAS_PROC, reason="looks for processes in /proc")

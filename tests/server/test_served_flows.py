@@ -6,12 +6,12 @@ from ordered_queue import fill_free_slots_sync, hand_over_slot, park_sync
 from ordered_queue.testing import assert_in_order
 from tests.server.deployed import Deployed, wait_until
 from tests.server.processes import running
-from tests.server.served import QUERY_SECONDS, deployment
-from tests.server.working import ONLY_ONCE, run_all, state_names
+from tests.server.served import FLOWS, NOT_YET, QUERY_SECONDS, SILENT, deployment
+from tests.server.working import ONLY_ONCE, cancel_all, run_all, state_names
 
 
-def serve(server, log_path, *names, query_seconds="0.5", ready=b"Start-up recovery"):
-    settings = {"PREFECT_LOGGING_LEVEL": "INFO", QUERY_SECONDS: query_seconds}
+def serve(server, log_path, *names, query_seconds="0.5", ready=b"Start-up recovery", **settings):
+    settings = {"PREFECT_LOGGING_LEVEL": "INFO", QUERY_SECONDS: query_seconds, **settings}
     return running(server, log_path, "-m", "tests.server.served", *names, ready=ready, **settings)
 
 
@@ -25,8 +25,6 @@ def serving(server, tmp_path_factory):
 @pytest.fixture
 def served(serving, client):
     def find(name):
-        from tests.server.served import FLOWS
-
         flow_name = FLOWS[name][0].name
         deployment = client.read_deployment_by_name(f"{flow_name}/{name}")
         return Deployed(client, deployment.id, f"{flow_name}/{name}")
@@ -34,14 +32,25 @@ def served(serving, client):
     return find
 
 
+def test_what_is_served_is_said_as_it_starts(serving, served):
+    wait_until(lambda: "ordered-queue park" in serving.read_text(), 30, "the starting message")
+
+    said = serving.read_text()
+    names = [f"  {flow.name}/{name}" for name, (flow, _) in FLOWS.items() if name not in NOT_YET]
+    assert "\n".join(["Serving in order:", *names, "Park runs with: ordered-queue park"]) in said
+    # As Prefect's `serve` does: runs of a served deployment are its own.
+    assert "'there-is-none' is ignored" in said
+    assert served("one").client.read_deployment(served("one").id).work_pool_name is None
+
+
 def test_twenty_runs_start_in_order_two_at_a_time(served):
-    runs = run_all(served("two"), [{"seconds": 0.5}] * 20, seconds=240)
+    runs = run_all(served("two"), [{"seconds": 0.5}] * 20, seconds=480)
 
     assert state_names(runs) == ["Completed"] * 20
     assert_in_order(runs, limit=2)
 
 
-@pytest.mark.parametrize(("name", "limit"), [("one", 1), ("three", 3), ("async", 1)])
+@pytest.mark.parametrize(("name", "limit"), [("three", 3), ("async", 1)])
 def test_runs_start_in_order(served, name, limit):
     count = limit + 2
     runs = run_all(served(name), [{}] * count, seconds=120)
@@ -50,10 +59,15 @@ def test_runs_start_in_order(served, name, limit):
     assert_in_order(runs, limit)
 
 
-def test_the_next_run_starts_when_one_fails(served):
-    runs = run_all(served("one"), [{"fail": True}, {}], seconds=120)
+HOOKS_OF = {"one": "the decorator", "by-hand": "by hand"}
 
-    assert state_names(runs) == ["Failed", "Completed"]
+
+@pytest.mark.parametrize("name", HOOKS_OF, ids=HOOKS_OF.get)
+def test_the_next_run_starts_however_the_one_before_it_ended(served, name):
+    runs = run_all(served(name), [{}, {"how": "fail"}, {"how": "kill"}, {}], seconds=180)
+
+    assert state_names(runs) == ["Completed", "Failed", "Crashed", "Completed"]
+    assert_in_order(runs, limit=1)
 
 
 @pytest.mark.parametrize("name", ["itself", "itself-async", "subflow"])
@@ -65,7 +79,8 @@ def test_a_flow_that_hands_its_slot_over_itself_promotes_the_next(served, name):
     wait_until(lambda: "Late" in queue.history(second), 60, "the second run's promotion")
 
     assert queue.state_of(third) == "Parked"
-    wait_until(lambda: queue.state_of(first) == "Completed", 30, "the first run's end")
+    cancel_all(queue, [third, second])
+    wait_until(lambda: queue.state_of(first) == "Completed", 60, "the first run's end")
 
 
 def test_a_run_that_another_flow_started_hands_its_own_slot_over(served):
@@ -78,11 +93,7 @@ def test_a_run_that_another_flow_started_hands_its_own_slot_over(served):
 
     wait_until(lambda: "Late" in queue.history(runs[0]), 60, "promotion by the run that was called")
 
-
-def test_the_next_run_starts_when_a_flow_process_is_killed(served):
-    runs = run_all(served("vanishing"), [{"how": "kill"}, {"how": "stay"}], seconds=120)
-
-    assert state_names(runs) == ["Crashed", "Completed"]
+    cancel_all(queue, runs[::-1])
 
 
 def test_the_next_run_starts_when_a_running_one_is_cancelled(served):
@@ -115,9 +126,12 @@ def test_recovery_fills_a_queue_that_nobody_watched_before_the_first_poll(served
     queue.cancel(first)  # no process, so no hook runs
     assert queue.states([first, second]) == ["Cancelled", "Parked"]
 
-    with serve(server, tmp_path / "log", "recovered", ready=b"Start-up recovery: 1 run(s) promoted"):
+    with serve(server, tmp_path / "log", "recovered", ready=b"following the event stream", **{SILENT: "yes"}):
         pass
 
+    said = (tmp_path / "log").read_text()
+    assert "Start-up recovery: 1 run(s) promoted" in said
+    assert "Serving in order" not in said  # which would have come before it followed the events
     assert queue.state_of(second) != "Parked"
 
 

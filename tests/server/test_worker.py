@@ -10,7 +10,7 @@ from ordered_queue.embedded import stop
 from ordered_queue.testing import assert_in_order
 from tests.server.deployed import wait_until
 from tests.server.slots import lapse
-from tests.server.working import deploy_to, run_all, state_names, working
+from tests.server.working import cancel_all, deploy_to, run_all, state_names, working
 
 POOL = "processes"
 
@@ -30,7 +30,8 @@ def work(worker, client):
 
 
 def test_a_worker_starts_runs_in_order(work):
-    queue = work("sync_flow", "worker-order")
+    """Of an async flow whose hooks are put in by hand; the other tests take sync flows, and the decorator."""
+    queue = work("by_hand_async", "worker-order")
 
     runs = run_all(queue, [{}] * 2)
 
@@ -43,17 +44,30 @@ def test_a_worker_starts_runs_in_order(work):
         assert "AwaitingConcurrencySlot" not in history
 
 
-def test_a_worker_starts_the_next_run_when_a_flow_process_is_killed(work):
-    queue = work("vanishing", "worker-kill")
+def test_a_flow_that_hands_its_slot_over_itself_promotes_the_next_under_a_worker(work):
+    queue = work("hands_over_itself", "worker-itself")
+    first, second, third = park_sync(queue.id, [{}] * 3, client=queue.client)
 
-    runs = run_all(queue, [{"how": "kill"}, {"how": "stay"}])
+    # Not until its end: the worker may take it before the slot is free, and Prefect then bounces it for 30 s.
+    wait_until(lambda: "Late" in queue.history(second), 120, "the second run's promotion")
+
+    assert queue.state_of(third) == "Parked"
+    cancel_all(queue, [third, second])
+    wait_until(lambda: queue.state_of(first) == "Completed", 60, "the first run's end")
+
+
+def test_a_worker_starts_the_next_run_when_a_flow_process_is_killed(work):
+    queue = work("sync_flow", "worker-kill")
+
+    runs = run_all(queue, [{"how": "kill"}, {}])
 
     assert state_names(runs) == ["Crashed", "Completed"]
+    assert_in_order(runs, limit=1)
     assert "AwaitingConcurrencySlot" not in queue.history(runs[1].id)
 
 
 def test_a_worker_starts_the_next_run_when_a_running_one_is_cancelled(work):
-    queue = work("sync_flow", "worker-cancel")
+    queue = work("by_hand", "worker-cancel")
     first, second = park_sync(queue.id, [{"seconds": 300}, {}], client=queue.client)
     wait_until(lambda: queue.state_of(first) == "Running", 120, "the first run to be Running")
 

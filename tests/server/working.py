@@ -42,5 +42,11 @@ def run_all(queue, parameters, seconds=180):
     return [queue.read(run.flow_run_id) for run in parked]
 
 
+def cancel_all(queue, runs):
+    """Cancel, in this order, runs that have shown what they are for: most of their processes then never start."""
+    for run in runs:
+        queue.cancel(run)
+
+
 def state_names(runs):
     return [run.state.name for run in runs]
