@@ -22,6 +22,9 @@ MOST_PROMOTIONS = 100
 """What one fill promotes at most: with the limit taken off 100,000 runs, one flow's hook must not promote them all.
 The next fill goes on."""
 
+AMONG_EQUALS = 5
+"""How many runs are read beyond those: a page ends anywhere among runs of one time, which we order by id."""
+
 
 def observe(deployment_id: UUID, patience: Patience) -> Steps[QueueSnapshot | None]:
     """Read a queue; None if nothing waits or no slot can be free.
@@ -60,8 +63,7 @@ def observe(deployment_id: UUID, patience: Patience) -> Steps[QueueSnapshot | No
 def _wanted_of_head(limit: int | None, can_be_promoted: Callable[[FlowRun], bool]) -> Callable[[list[FlowRun]], int]:
     """How many runs to read next from the head, until those that can be promoted suffice.
 
-    As many as the limit, or as one fill promotes, nearly always do. No more are asked for: where fewer wait than are
-    asked for, SQLite looks through everybody's runs to see that there are none. More are read while it holds mostly
+    One page of about the limit, or of what one fill promotes, nearly always does. More are read while it holds mostly
     runs that do not wait (a schedule's, on a deployment that carries the tag itself) or nothing but bounced ones: those
     are ordered by another time than the page is, so all of them must be seen.
     """
@@ -69,7 +71,7 @@ def _wanted_of_head(limit: int | None, can_be_promoted: Callable[[FlowRun], bool
 
     def wanted(head: list[FlowRun]) -> int:
         if not head:
-            return most
+            return min(most + AMONG_EQUALS, PAGE)
         waiting = [run for run in head if can_be_promoted(run)]
         enough = limit is None or len(waiting) >= most
         return 0 if enough and not all(is_bounced(run) for run in waiting) else PAGE

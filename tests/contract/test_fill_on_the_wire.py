@@ -75,7 +75,7 @@ def test_a_fill_reads_four_times_and_writes_once(wire, calls):
         "deployments": deployments,
         "flow_runs": {"next_scheduled_start_time": {"after_": NOW.isoformat()}, "tags": {"all_": [PARKED_TAG]}},
         "sort": "NEXT_SCHEDULED_START_TIME_ASC",
-        "limit": 2,
+        "limit": 7,
         "offset": 0,
     }
     assert due["flow_runs"] == {"next_scheduled_start_time": {"before_": NOW.isoformat()}}
