@@ -9,17 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Sequence
 from datetime import timedelta
-from shlex import quote
 from uuid import UUID
 
 from prefect.client.schemas.objects import DeploymentStatus, FlowRun, Worker, WorkerStatus
 
-from ordered_queue import counting, promotion
-from ordered_queue.diagnosis_of_runs import MOST_NAMED, runs_findings, some
+from ordered_queue import promotion
+from ordered_queue.diagnosis_of_runs import runs_findings, some
 from ordered_queue.findings import Finding, Kind, by_severity
 from ordered_queue.observation import Observation, aged
 from ordered_queue.ordering import PARKED_TAG
-from ordered_queue.submission import SUBMISSION_LABEL, is_cancel_new
+from ordered_queue.submission import is_cancel_new
 
 CLOCK_TOLERANCE = timedelta(seconds=3)
 """The ``Date`` header counts whole seconds and is up to 2 s behind."""
@@ -28,13 +27,7 @@ CLOCK_TOLERANCE = timedelta(seconds=3)
 def diagnose(seen: Observation) -> tuple[Finding, ...]:
     """Everything that is to be said of one queue, the gravest first."""
     return by_severity(
-        [
-            *_limit_findings(seen),
-            *_polling_findings(seen),
-            *_reach_findings(seen),
-            *_capacity_findings(seen),
-            *runs_findings(seen),
-        ]
+        [*_limit_findings(seen), *_polling_findings(seen), *_capacity_findings(seen), *runs_findings(seen)]
     )
 
 
@@ -147,27 +140,6 @@ def _polling_findings(seen: Observation) -> Generator[Finding, None, None]:
 def _workers(workers: Sequence[Worker]) -> str:
     online = [worker.name for worker in workers if worker.status == WorkerStatus.ONLINE]
     return f" (its pool's workers {', '.join(online)} are online: do they poll this work queue?)" if online else ""
-
-
-def _reach_findings(seen: Observation) -> Generator[Finding, None, None]:
-    """Runs that no poller is ever given, promoted ones among them: those stay Late for ever."""
-    stranded = seen.out_of_reach
-    if not stranded:
-        return
-    keys = dict.fromkeys(str(run.labels.get(SUBMISSION_LABEL, "")) for run in stranded)
-    cancel = [f"`ordered-queue cancel {seen.deployment.id} --submission {quote(key)}`" for key in keys if key]
-    cancel[MOST_NAMED:] = ["…"] if len(cancel) > MOST_NAMED else []
-    if "" in keys:
-        cancel.append("`prefect flow-run cancel ID` for each that has no submission")
-    yield aged(
-        seen,
-        Kind.OUT_OF_REACH,
-        f"{'' if seen.head_is_whole else 'at least '}{some(stranded)} belong to no work queue, while the deployment "
-        "now has one: no worker is ever given them, and Prefect cannot move them",
-        f"cancel them ({', '.join(cancel)}), then park them again with a new submission key (`ordered-queue park`)",
-        min((since for since in map(counting.state_since, stranded) if since is not None), default=None),
-        stranded,
-    )
 
 
 def _capacity_findings(seen: Observation) -> Generator[Finding, None, None]:

@@ -15,7 +15,7 @@ from prefect.client.schemas.responses import DeploymentResponse
 
 from ordered_queue import counting, promotion
 from ordered_queue.findings import Finding, Kind, Remedy
-from ordered_queue.ordering import aware, is_out_of_reach, order_key, standing
+from ordered_queue.ordering import aware, order_key, standing
 from ordered_queue.runs import Standing
 
 
@@ -34,7 +34,6 @@ class Observation:
         pool: the deployment's work pool, if it has one.
         work_queue: the deployment's work queue, if it has one.
         workers: the pool's.
-        head_is_whole: whether every waiting run is among those that were read.
     """
 
     deployment: DeploymentResponse
@@ -47,7 +46,6 @@ class Observation:
     pool: WorkPool | None = None
     work_queue: WorkQueue | None = None
     workers: tuple[Worker, ...] = ()
-    head_is_whole: bool = True
 
     @cached_property
     def odd(self) -> tuple[FlowRun, ...]:
@@ -56,15 +54,9 @@ class Observation:
 
     @cached_property
     def known(self) -> tuple[FlowRun, ...]:
-        """The other runs that can be started, each once, the later read of two."""
-        left_out = {run.id for run in (*self.odd, *self.out_of_reach)}
-        return tuple(run for run in {run.id: run for run in self.runs}.values() if run.id not in left_out)
-
-    @cached_property
-    def out_of_reach(self) -> tuple[FlowRun, ...]:
-        """Scheduled runs that no poller is ever given: a fill passes them over, so they neither wait nor occupy."""
-        runs = {run.id: run for run in self.runs}.values()
-        return tuple(run for run in runs if is_out_of_reach(run, self.deployment.work_queue_id))
+        """The other runs, each once, the later read of two."""
+        odd = {run.id for run in self.odd}
+        return tuple(run for run in {run.id: run for run in self.runs}.values() if run.id not in odd)
 
     def of(self, *standings: Standing) -> tuple[FlowRun, ...]:
         """The runs of these standings."""

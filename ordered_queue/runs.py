@@ -70,7 +70,7 @@ class Standing(Enum):
     OUTSIDER = "outsider"
     """Untagged, due: about to take a slot without having queued."""
     NONE = "none"
-    """Finished, paused, scheduled for later by somebody else, or out of reach: neither waits nor occupies."""
+    """Finished, paused, or scheduled for later by somebody else: neither waits nor occupies."""
 
     @property
     def is_occupying(self) -> bool:
@@ -86,7 +86,6 @@ class Reason(Enum):
     OCCUPYING = "it occupies a slot"
     HANDING_OVER = "it hands its slot over"
     NOT_QUEUED = "it neither waits nor occupies a slot"
-    OUT_OF_REACH = "it belongs to no work queue while its deployment has one: no worker is ever given it"
 
 
 @dataclass(frozen=True)
@@ -173,11 +172,9 @@ class QueueListing:
         now: the server's time when it was read.
         decision: every run that was read, occupying ones first, then the waiting in order, with a verdict each.
         is_whole: False if more waits than was asked for.
-        out_of_reach: scheduled runs that no poller is ever given, in order; the decision was made without them.
     """
 
     deployment: DeploymentResponse
     now: datetime
     decision: Decision
     is_whole: bool
-    out_of_reach: tuple[FlowRun, ...] = ()

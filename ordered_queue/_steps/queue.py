@@ -16,7 +16,7 @@ from ordered_queue._steps.fill import promote
 from ordered_queue._steps.pages import EVERY_PAGE, read_active, read_due, read_waiting
 from ordered_queue._steps.sweep import list_queues
 from ordered_queue.errors import RequestFailed
-from ordered_queue.ordering import PARKED_TAG, is_out_of_reach, order_key, standing
+from ordered_queue.ordering import PARKED_TAG, order_key, standing
 from ordered_queue.runs import QueueListing, Standing
 from ordered_queue.submission import SUBMISSION_LABEL
 
@@ -24,35 +24,20 @@ PATIENCE = Patience(attempt_seconds=30, total_seconds=60)
 
 
 def list_queue(deployment: str | UUID | DeploymentResponse, most: int) -> Steps[QueueListing]:
-    """Read a queue for an operator: everything that occupies, the first `most` waiting runs, what is out of reach.
+    """Read a queue for an operator: everything that occupies, and the first `most` waiting runs.
 
     Raises:
         DeploymentNotFound, RequestFailed: there is nothing to show.
     """
     found, answer = yield from find_deployment(deployment, PATIENCE)
     now = answer.now
-
-    def in_reach(runs: list[FlowRun]) -> list[FlowRun]:
-        return [run for run in runs if not is_out_of_reach(run, found.work_queue_id)]
-
-    def wanted(read: list[FlowRun]) -> int:
-        reachable = len(in_reach(read))
-        if reachable > most:
-            return 0
-        return min(PAGE, most + 1 - reachable) if reachable == len(read) else PAGE
-
-    head, _ = yield from read_waiting(found.id, now, PATIENCE, wanted, EVERY_PAGE)
+    head, _ = yield from read_waiting(
+        found.id, now, PATIENCE, lambda read: min(PAGE, max(0, most + 1 - len(read))), EVERY_PAGE
+    )
     due, _ = yield from read_due(found.id, now, PATIENCE)
     active, _ = yield from read_active(found.id, PATIENCE)
-    runs = [*head, *due, *active]
-    latest = {run.id: run for run in runs}.values()
-    return QueueListing(
-        found,
-        now,
-        promotion.decide(in_reach(runs), promotion.limit_of(found), now),
-        is_whole=len(in_reach(head)) <= most,
-        out_of_reach=tuple(sorted((run for run in latest if is_out_of_reach(run, found.work_queue_id)), key=order_key)),
-    )
+    decision = promotion.decide([*head, *due, *active], promotion.limit_of(found), now)
+    return QueueListing(found, now, decision, is_whole=len(head) <= most)
 
 
 def cancel_submission(submission_key: str, deployment_id: UUID | None, cancelled: list[UUID]) -> Steps[None]:

@@ -21,7 +21,7 @@ from ordered_queue.cli.failures import printable
 from ordered_queue.cli.names import full_names
 from ordered_queue.cli.terminal import output, put, say
 from ordered_queue.ordering import is_bounced
-from ordered_queue.runs import QueueListing, Reason, Standing, Verdict
+from ordered_queue.runs import QueueListing, Standing, Verdict
 from ordered_queue.submission import SUBMISSION_LABEL
 
 WIDE = 150
@@ -49,12 +49,11 @@ def ls(
 ) -> None:
     """Show what holds a slot of a deployment and what waits for one, in order.
 
-    Positions count from 0, which is promoted next. Runs that are out of reach, which no worker is ever given, come
-    last: they have no position and hold no slot.
+    Positions count from 0, which is promoted next.
 
     Args:
         deployment: "flow/deployment", or an id.
-        limit: How many waiting runs to show at most, and how many that are out of reach.
+        limit: How many waiting runs to show at most.
         as_json: Print one JSON object.
     """
     with connected() as client:
@@ -70,8 +69,6 @@ def ls(
         output().print(_table(shown, listing.now))
     if listing.decision.promote:
         say("A slot is free for a run that waits: `ordered-queue sweep` fills it, if nothing else does in a moment.")
-    if listing.out_of_reach:
-        say(f"Runs are out of reach: no worker is ever given them. `ordered-queue doctor {found.id}` says what to do.")
 
 
 @dataclass(frozen=True)
@@ -97,12 +94,11 @@ class ShownRun:
 
 
 def shown_runs(listing: QueueListing, most: int) -> list[ShownRun]:
-    """What occupies, the longest in its state first, then the first `most` that wait and that are out of reach."""
+    """What occupies, the longest in its state first, then the first `most` that wait, in order."""
     occupying = [_shown(verdict) for verdict in listing.decision.verdicts if verdict.standing.is_occupying]
     occupying.sort(key=lambda run: (_OCCUPYING.index(run.verdict.standing), run.since or listing.now))
     waiting = [verdict for verdict in listing.decision.verdicts if verdict.standing is Standing.WAITING]
-    stranded = [Verdict(run, Standing.NONE, Reason.OUT_OF_REACH) for run in listing.out_of_reach]
-    return [*occupying, *map(_shown, waiting[:most]), *map(_shown, stranded[:most])]
+    return [*occupying, *(_shown(verdict) for verdict in waiting[:most])]
 
 
 def _shown(verdict: Verdict) -> ShownRun:
@@ -110,8 +106,6 @@ def _shown(verdict: Verdict) -> ShownRun:
     state = _STANDINGS.get(verdict.standing) or (run.state.name if run.state and run.state.name else "active")
     if verdict.standing is Standing.WAITING and is_bounced(run):
         state = "waiting (bounced)"
-    if verdict.reason is Reason.OUT_OF_REACH:
-        state = f"out of reach ({state})"
     return ShownRun(verdict, state, run.state.timestamp if run.state else None, run.created)
 
 
@@ -120,13 +114,7 @@ def header(name: str, listing: QueueListing, most: int) -> str:
     decision = listing.decision
     limit = "no limit" if decision.limit is None else f"limit {decision.limit}"
     paused = ", paused" if listing.deployment.paused else ""
-    waiting = f"{_count(listing, most)} waiting{_stranded(listing)}"
-    return f"{printable(name)}: {limit}, {decision.occupied} occupied, {waiting}{paused}"
-
-
-def _stranded(listing: QueueListing) -> str:
-    count = len(listing.out_of_reach)
-    return f", {'' if listing.is_whole else 'at least '}{count} out of reach" if count else ""
+    return f"{printable(name)}: {limit}, {decision.occupied} occupied, {_count(listing, most)} waiting{paused}"
 
 
 def _count(listing: QueueListing, most: int) -> str:
@@ -190,7 +178,6 @@ def as_object(name: str, listing: QueueListing, shown: list[ShownRun], most: int
         "occupied": listing.decision.occupied,
         "waiting": len(waiting),
         "more_waiting": not listing.is_whole or len(waiting) > most,
-        "out_of_reach": len(listing.out_of_reach),
         "runs": [_run_object(run) for run in shown],
     }
 

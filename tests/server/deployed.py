@@ -111,11 +111,6 @@ class Deployed:
             made += [UUID(result["flow_run_id"]) for result in results if result["status"] == "CREATED"]
         return made
 
-    def move_to_a_work_pool(self) -> None:
-        """Give the deployment a work pool, and so a work queue, as a redeploy does: its runs keep having none."""
-        pool = self.client.request("POST", "/work_pools/", json={"name": f"pool-{uuid4().hex[:8]}", "type": "process"})
-        self.client.request("PATCH", f"/deployments/{self.id}", json={"work_pool_name": pool.json()["name"]})
-
     def set_limit(self, limit: int | None) -> None:
         """Set the limit as an operator does: a deployment takes no 0, its global limit does."""
         if limit == 0:

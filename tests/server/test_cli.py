@@ -308,26 +308,6 @@ def test_ls_shows_what_runs_what_is_promoted_and_what_waits_in_order(command, bu
     assert [second for _, second in shown[2:]] == ["waiting"] * 3
 
 
-def test_ls_gives_no_slot_and_no_position_to_runs_that_no_worker_is_ever_given(command, deploy):
-    queue = deploy(limit=2)
-    stranded = queue.park(3)
-    assert queue.states(stranded) == ["Late", "Late", "Parked"]
-    queue.move_to_a_work_pool()
-    parked = queue.park(4)
-
-    _, out, err = command("ls", queue.name, "--limit", "1")
-    _, whole, _ = command("ls", queue.name, "--json")
-
-    assert out[0] == f"{queue.name}: limit 2, 2 occupied, more than 1 waiting, at least 3 out of reach"
-    shown = [re.split(r"\s{2,}", row.strip())[:2] for row in out[2:]]
-    assert [row[0] for row in shown] == ["promoted", "promoted", "0", "out of reach (Late)"]
-    assert err.startswith("Runs are out of reach: no worker is ever given them.")
-    found = json.loads("\n".join(whole))
-    assert (found["occupied"], found["waiting"], found["more_waiting"], found["out_of_reach"]) == (2, 2, False, 3)
-    assert [run["flow_run_id"] for run in found["runs"]] == ids([*parked, *stranded])
-    assert [run["position"] for run in found["runs"]] == [None, None, 0, 1, None, None, None]
-
-
 def test_ls_prints_one_json_object_for_a_program(command, busy_queue):
     queue, parked = busy_queue
 

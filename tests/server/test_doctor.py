@@ -5,7 +5,6 @@ Ages are made by shifting the time that the steps are told; everything else is m
 
 import importlib
 import json
-import shlex
 from datetime import datetime, timedelta
 from uuid import uuid4
 
@@ -320,39 +319,6 @@ def test_doctor_finds_a_waiting_run_whose_deployment_is_gone(deploy, doctor):
 
     assert code == 1
     assert str(runs[2].flow_run_id) in found["orphans"]["flow_run_ids"]
-
-
-def test_doctor_finds_runs_that_no_worker_is_ever_given_and_what_it_says_helps(deploy, doctor, capsys):
-    queue = deploy(limit=1)
-    stranded = queue.park(2, submission_key="load 1")
-    queue.move_to_a_work_pool()
-    command = f"ordered-queue cancel {queue.id} --submission 'load 1'"
-
-    code, found = doctor(queue.name)
-
-    assert (code, list(found)) == (1, ["out-of-reach"])
-    assert found["out-of-reach"]["flow_run_ids"] == [str(run.flow_run_id) for run in stranded[::-1]]
-    assert found["out-of-reach"]["since"] is not None
-    assert f"`{command}`" in found["out-of-reach"]["next_action"]
-
-    assert main([*shlex.split(command)[1:], "--yes"]) == 0
-    again = queue.park(2, submission_key="load 2")
-
-    assert queue.states([*stranded, *again]) == ["Cancelled", "Cancelled", "Late", "Parked"]
-    assert "out-of-reach" not in doctor(queue.name)[1]
-
-
-def test_doctor_looks_behind_a_page_of_runs_that_no_worker_is_ever_given(deploy, doctor, monkeypatch):
-    monkeypatch.setattr("ordered_queue._calls.PAGE", 10)
-    queue = deploy(limit=1)
-    queue.create_waiting(25)
-    queue.move_to_a_work_pool()
-    waiting = queue.create_waiting(1)
-
-    found = doctor(queue.name)[1]
-
-    assert len(found["out-of-reach"]["flow_run_ids"]) == 25
-    assert found["slot-unfilled"]["flow_run_ids"] == [str(waiting[0])]
 
 
 def test_doctor_looks_at_every_queue_in_use_also_where_nothing_waits(deploy, capsys, later):

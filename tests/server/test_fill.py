@@ -358,7 +358,8 @@ def test_a_run_that_no_worker_is_ever_given_holds_nobody_up(deploy, client):
     """Its deployment had no work pool when it was parked; a run's work queue cannot be changed."""
     queue = deploy(limit=1)
     stranded = queue.create_waiting(2)
-    queue.move_to_a_work_pool()
+    pool = client.request("POST", "/work_pools/", json={"name": f"pool-{uuid4().hex[:8]}", "type": "process"}).json()
+    client.request("PATCH", f"/deployments/{queue.id}", json={"work_pool_name": pool["name"]})
     filled = Filled()
 
     drive_sync(client, fill(queue.id, None, timedelta(minutes=30), filled))

@@ -1,12 +1,10 @@
-from dataclasses import replace
 from datetime import timedelta
-from uuid import UUID
 
 import pytest
 
 from ordered_queue.cli.listing import as_object, columns_for, header, in_words, shown_runs
 from ordered_queue.promotion import decide, limit_of
-from ordered_queue.runs import QueueListing, Reason
+from ordered_queue.runs import QueueListing
 from ordered_queue.submission import SUBMISSION_LABEL
 from tests.factories import NOW, a_deployment, a_run, bounced, parked, promoted, running
 
@@ -55,33 +53,6 @@ def test_a_header_promises_no_more_than_it_saw_when_others_stood_among_the_waiti
     assert header("a/b", a_listing(parked(2), scheduled, is_whole=False), 1).endswith("at least 1 waiting")
 
 
-def test_a_listing_shows_what_is_out_of_reach_last_without_a_position_and_no_more_than_asked_for():
-    listing = replace(a_listing(parked(5), running(1)), out_of_reach=(promoted(2), parked(3), parked(4)))
-
-    shown = [(run.verdict.run.id.int, run.state, run.verdict.position) for run in shown_runs(listing, 2)]
-
-    assert shown == [
-        (1, "Running", None),
-        (5, "waiting", 0),
-        (2, "out of reach (Late)", None),
-        (3, "out of reach (Parked)", None),
-    ]
-    assert header("a/b", listing, 50) == "a/b: limit 2, 1 occupied, 1 waiting, 3 out of reach"
-    cut = replace(listing, is_whole=False)
-    assert header("a/b", cut, 1) == "a/b: limit 2, 1 occupied, at least 1 waiting, at least 3 out of reach"
-
-
-def test_an_object_says_of_a_run_that_it_is_out_of_reach():
-    listing = replace(a_listing(), out_of_reach=(promoted(2),))
-
-    found = as_object("a/b", listing, shown_runs(listing, 50), 50)
-
-    assert (found["occupied"], found["waiting"], found["out_of_reach"]) == (0, 0, 1)
-    (run,) = found["runs"]
-    assert (run["flow_run_id"], run["standing"], run["state"]) == (str(UUID(int=2)), "none", "Late")
-    assert (run["position"], run["reason"]) == (None, Reason.OUT_OF_REACH.value)
-
-
 def test_an_object_holds_what_a_program_needs():
     listing = a_listing(parked(2, labels={SUBMISSION_LABEL: "load"}, created=NOW - timedelta(hours=1)), limit=0)
 
@@ -96,7 +67,6 @@ def test_an_object_holds_what_a_program_needs():
         "occupied": 0,
         "waiting": 1,
         "more_waiting": False,
-        "out_of_reach": 0,
         "runs": [
             {
                 "flow_run_id": str(parked(2).id),

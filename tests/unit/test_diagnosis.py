@@ -10,7 +10,6 @@ from ordered_queue import PARK_DELAY, PARKED_TAG
 from ordered_queue.diagnosis import diagnose, diagnose_all
 from ordered_queue.findings import EndZombie, Finding, Kind, LowerCounter, Severity, by_severity, needs_attention
 from ordered_queue.observation import Observation, counter_of
-from ordered_queue.submission import SUBMISSION_LABEL
 from tests.factories import NOW, a_deployment, a_run, bounced, parked, promoted, running
 
 DEPLOYMENT_ID = UUID(int=1000)
@@ -178,54 +177,6 @@ def test_nobody_polling_is_told_once_and_not_of_each_run():
 
     assert (found.kind, found.since) == (Kind.NOBODY_POLLS, NOW - 7 * MINUTE)
     assert kinds(deployment=idle) == []
-
-
-def a_redeployed_one(**fields):
-    """A polled deployment that was given a work queue."""
-    return a_limited_deployment(work_queue_id=UUID(int=7), **fields)
-
-
-def test_runs_that_no_worker_is_ever_given_are_told_of_promoted_ones_too_and_of_no_other_fault():
-    late = a_run(1, name="Late", due=NOW - 60 * MINUTE, since=NOW - 60 * MINUTE, labels={SUBMISSION_LABEL: "my load"})
-    outsider = a_run(3, due=NOW - 60 * MINUTE, since=NOW - 50 * MINUTE, tags=())
-    others = [running(4, lease=True), parked(5, work_queue_id=UUID(int=7))]
-    deployment = a_redeployed_one(active_slots=1)
-
-    (found,) = diagnose(an_observation(late, parked(2), outsider, *others, deployment=deployment))
-
-    assert found == Finding(
-        Kind.OUT_OF_REACH,
-        "3 runs (run-1, run-2, run-3) belong to no work queue, while the deployment now has one: no worker is ever "
-        "given them, and Prefect cannot move them",
-        f"cancel them (`ordered-queue cancel {DEPLOYMENT_ID} --submission 'my load'`, `prefect flow-run cancel ID` for "
-        "each that has no submission), then park them again with a new submission key (`ordered-queue park`)",
-        DEPLOYMENT_ID,
-        (late.id, UUID(int=2), outsider.id),
-        since=NOW - 60 * MINUTE,
-        age=60 * MINUTE,
-    )
-    assert Kind.OUT_OF_REACH not in kinds(late, parked(2))
-
-
-def test_what_cannot_be_reached_hides_no_slot_that_is_free_for_a_run_that_can():
-    stranded = a_run(1, name="Late", due=NOW - MINUTE, since=NOW - MINUTE)
-    waiting = parked(2, work_queue_id=UUID(int=7))
-
-    found = diagnose(an_observation(stranded, waiting, deployment=a_redeployed_one(), head_is_whole=False))
-
-    assert [(each.kind, each.flow_run_ids) for each in found] == [
-        (Kind.OUT_OF_REACH, (stranded.id,)),
-        (Kind.SLOT_UNFILLED, (waiting.id,)),
-    ]
-    assert found[0].what.startswith("at least 1 run (run-1)")
-
-
-def test_the_command_for_each_of_many_submissions_is_not_told():
-    runs = [parked(number, labels={SUBMISSION_LABEL: f"load-{number}"}) for number in range(1, 8)]
-
-    (found,) = diagnose(an_observation(*runs, deployment=a_redeployed_one()))
-
-    assert "--submission load-5`, …), then" in found.next_action
 
 
 def a_pool(**fields):
