@@ -4,7 +4,7 @@
     ├── InvalidRun              a row of a submission cannot become a flow run
     ├── DeploymentNotFound      no deployment has that name or id
     ├── DeploymentRefused       the deployment is set up so that its parked runs would come to harm
-    ├── SubmissionIncomplete    only a prefix of a submission is parked for certain
+    ├── SubmissionIncomplete    only a prefix of a submission is parked
     ├── InvalidSetting          a setting of this package has a bad value
     ├── ServerTooOld            the Prefect server lacks what the queue stands on
     └── RequestFailed           the Prefect API gave no usable answer
@@ -26,13 +26,10 @@ def parked_before(count: int) -> str:
 
 
 def parked_prefix(count: int) -> str:
-    """What is parked for certain of a submission that could not be finished; a sentence that goes on.
-
-    More may be: an answer that got lost says nothing of what was created.
-    """
+    """What is parked of a submission that could not be finished; a sentence that goes on."""
     if count == 0:
         return "No run is parked for certain"
-    return f"At least the first {'run is' if count == 1 else f'{count} runs are'} parked"
+    return f"The first {'run is' if count == 1 else f'{count} runs are'} parked, the rest is not"
 
 
 LONGEST_TEXT = 500
@@ -106,11 +103,10 @@ class DeploymentRefused(OrderedQueueError):
 
 
 class SubmissionIncomplete(OrderedQueueError):
-    """The server stopped answering in the middle of a submission, or the caller's runs ended early.
+    """The server stopped answering in the middle of a submission.
 
     Attributes:
-        parked_count: how many runs are parked for certain, in order, from position 0; runs behind them may be parked
-            too, where an answer was lost.
+        parked_count: how many runs are parked for certain, in order, from position 0.
         submission_key: submit the same runs with this key to park the rest; nothing is parked twice.
         cause: what the server answered last.
     """

@@ -89,7 +89,7 @@ def park(submission: Submission, parking: Parking) -> Steps[None]:
     Raises:
         DeploymentNotFound, DeploymentRefused, InvalidRun: nothing was created (for a one-shot iterator: nothing
             from the bad row on).
-        SubmissionIncomplete: how long a prefix is parked for certain.
+        SubmissionIncomplete: how long a prefix is parked.
         ServerTooOld: promotion would not be atomic on it.
         ValueError: the submission key is empty, too long, or holds what cannot be kept.
     """

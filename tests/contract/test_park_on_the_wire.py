@@ -118,8 +118,6 @@ def test_a_submission_that_gets_nowhere_says_how_long_a_prefix_is_parked(wire, c
         calls.park(DEPLOYMENT, [{"number": number} for number in range(150)], submission_key="s")
 
     assert caught.value.parked_count == 101
-    assert str(caught.value).startswith("At least the first 101 runs are parked: ")
-    assert len(server.runs) > 101
     assert "submission_key='s'" in str(caught.value)
     assert KEY not in str(caught.value)
     server.create_faults.clear()

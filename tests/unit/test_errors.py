@@ -22,8 +22,8 @@ def test_a_bad_row_leaves_the_advice_to_its_reason_when_there_is_none():
     ("count", "done"),
     [
         (0, "No run is parked for certain"),
-        (1, "At least the first run is parked"),
-        (2, "At least the first 2 runs are parked"),
+        (1, "The first run is parked, the rest is not"),
+        (2, "The first 2 runs are parked, the rest is not"),
     ],
 )
 def test_an_incomplete_submission_says_how_far_it_got(count, done):
