@@ -134,16 +134,14 @@ def is_out_of_reach(run: FlowRun, work_queue_id: UUID | None) -> bool:
     """Whether no poller is ever given the run: it belongs to no work queue, and its deployment does to one.
 
     A run keeps the work queue that its deployment had when it was created; with a deleted work queue it has none.
-    Workers ask for the runs of their work queues. Prefect has no way to move a run to another. A run that waits inside
-    its process for a retry needs no poller: it was taken before, and keeps its slot.
+    Workers ask for the runs of their work queues. Prefect has no way to move a run to another.
 
     Args:
         run: any run.
         work_queue_id: its deployment's.
     """
     is_scheduled = run.state is not None and run.state.type == StateType.SCHEDULED
-    needs_poller = is_scheduled and run.empirical_policy.retry_type != "in_process"
-    return needs_poller and run.work_queue_id is None and work_queue_id is not None
+    return is_scheduled and run.work_queue_id is None and work_queue_id is not None
 
 
 def first_parked_time(run: FlowRun) -> datetime | None:
