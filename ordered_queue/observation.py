@@ -15,7 +15,7 @@ from prefect.client.schemas.responses import DeploymentResponse
 
 from ordered_queue import counting, promotion
 from ordered_queue.findings import Finding, Kind, Remedy
-from ordered_queue.ordering import aware, order_key, standing
+from ordered_queue.ordering import aware, is_out_of_reach, order_key, standing
 from ordered_queue.runs import Standing
 
 
@@ -29,6 +29,7 @@ class Observation:
         now: the server's time.
         runs: what waits (its head), is due, or is active; one may be there twice if it moved on between two reads.
         is_whole: whether every occupying run is among them.
+        head_is_whole: whether every waiting run is among them.
         backlog: untagged runs that Prefect bounced: the beginning of a native backlog.
         parents: those that hold a slot of this deployment while a child of theirs waits for one, queued or bounced.
         pool: the deployment's work pool, if it has one.
@@ -41,6 +42,7 @@ class Observation:
     now: datetime
     runs: tuple[FlowRun, ...]
     is_whole: bool = True
+    head_is_whole: bool = True
     backlog: tuple[FlowRun, ...] = ()
     parents: tuple[FlowRun, ...] = ()
     pool: WorkPool | None = None
@@ -53,10 +55,16 @@ class Observation:
         return tuple(run for run in {run.id: run for run in self.runs}.values() if _standing(run, self.now) is None)
 
     @cached_property
+    def out_of_reach(self) -> tuple[FlowRun, ...]:
+        """Runs that no poller is ever given: a fill passes them over, and so does every rule but the one for them."""
+        latest = {run.id: run for run in self.runs}.values()
+        return tuple(run for run in latest if is_out_of_reach(run, self.deployment.work_queue_id))
+
+    @cached_property
     def known(self) -> tuple[FlowRun, ...]:
         """The other runs, each once, the later read of two."""
-        odd = {run.id for run in self.odd}
-        return tuple(run for run in {run.id: run for run in self.runs}.values() if run.id not in odd)
+        left_out = {run.id for run in (*self.odd, *self.out_of_reach)}
+        return tuple(run for run in {run.id: run for run in self.runs}.values() if run.id not in left_out)
 
     def of(self, *standings: Standing) -> tuple[FlowRun, ...]:
         """The runs of these standings."""

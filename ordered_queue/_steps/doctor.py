@@ -1,7 +1,7 @@
 """Look at a queue and at what stands around it, for a doctor. Everything is read, nothing is written.
 
-A look costs seven requests a queue and up to three for its work pool; of no kind of run more are
-read than a fill reads: 1,000, or what a higher limit asks for.
+A look costs seven requests a queue and up to three for its work pool; four more where a head of 1,000 runs is out of
+every poller's reach. Of no kind of run more are read than a fill reads: 1,000, or what a higher limit asks for.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from ordered_queue._steps.effects import (
     malformed,
     read_deployment,
 )
-from ordered_queue._steps.pages import MOST_PAGES, pages_for, read_active, read_due
+from ordered_queue._steps.pages import MOST_PAGES, pages_for, read_active, read_due, read_waiting
 from ordered_queue._steps.sweep import list_deployment_ids
 from ordered_queue.errors import RequestFailed
 from ordered_queue.observation import Observation, counter_of
-from ordered_queue.ordering import PARKED_TAG
+from ordered_queue.ordering import PARKED_TAG, is_out_of_reach
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -76,7 +76,11 @@ def look(deployment_id: UUID) -> Steps[Observation]:
     """
     before, answer = yield from read_deployment(_calls.read_deployment(deployment_id), PATIENCE)
     now = answer.now
-    head = yield from ask_for_runs(_calls.waiting_runs(deployment_id, now, _calls.PAGE), PATIENCE)
+
+    def wanted(read: list[FlowRun]) -> int:
+        return _calls.PAGE if all(is_out_of_reach(run, before.work_queue_id) for run in read) else 0
+
+    head, head_is_whole = yield from read_waiting(deployment_id, now, PATIENCE, wanted)
     pages = pages_for(promotion.limit_of(before) or 0)
     due, due_is_whole = yield from read_due(deployment_id, now, PATIENCE, pages)
     active, active_is_whole = yield from read_active(deployment_id, PATIENCE, pages)
@@ -91,6 +95,7 @@ def look(deployment_id: UUID) -> Steps[Observation]:
         now=now,
         runs=(*head, *due, *active),
         is_whole=due_is_whole and active_is_whole,
+        head_is_whole=head_is_whole,
         backlog=tuple(run for run in bounced if PARKED_TAG not in run.tags),
         parents=tuple(parents),
         pool=pool,

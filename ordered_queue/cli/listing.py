@@ -20,7 +20,7 @@ from ordered_queue.cli.connection import connected
 from ordered_queue.cli.failures import printable
 from ordered_queue.cli.names import full_names
 from ordered_queue.cli.terminal import output, put, say
-from ordered_queue.ordering import is_bounced
+from ordered_queue.ordering import is_bounced, scheduled_time
 from ordered_queue.runs import QueueListing, Standing, Verdict
 from ordered_queue.submission import SUBMISSION_LABEL
 
@@ -37,7 +37,7 @@ _STANDINGS = {
     Standing.OUTSIDER: "due, not queued",
 }
 _OCCUPYING = (Standing.ACTIVE, Standing.RETRYING, Standing.PROMOTED, Standing.OUTSIDER)
-"""In this order they are shown, before what waits."""
+"""In this order they are shown, before what waits; what takes no part comes last."""
 
 
 def ls(
@@ -49,7 +49,8 @@ def ls(
 ) -> None:
     """Show what holds a slot of a deployment and what waits for one, in order.
 
-    Positions count from 0, which is promoted next.
+    Positions count from 0, which is promoted next. Runs out of reach, which no worker is ever given, come last and
+    have none.
 
     Args:
         deployment: "flow/deployment", or an id.
@@ -67,6 +68,8 @@ def ls(
     put(header(name, listing, limit))
     if shown:
         output().print(_table(shown, listing.now))
+    if _out_of_reach(listing):
+        say("No worker is ever given the runs out of reach: `ordered-queue doctor` says what to do about them.")
     if listing.decision.promote:
         say("A slot is free for a run that waits: `ordered-queue sweep` fills it, if nothing else does in a moment.")
 
@@ -94,11 +97,18 @@ class ShownRun:
 
 
 def shown_runs(listing: QueueListing, most: int) -> list[ShownRun]:
-    """What occupies, the longest in its state first, then the first `most` that wait, in order."""
+    """What occupies, the longest in its state first; the first `most` that wait, in order; as many out of reach."""
     occupying = [_shown(verdict) for verdict in listing.decision.verdicts if verdict.standing.is_occupying]
     occupying.sort(key=lambda run: (_OCCUPYING.index(run.verdict.standing), run.since or listing.now))
     waiting = [verdict for verdict in listing.decision.verdicts if verdict.standing is Standing.WAITING]
-    return [*occupying, *(_shown(verdict) for verdict in waiting[:most])]
+    out_of_reach = _out_of_reach(listing)
+    return [*occupying, *(_shown(verdict) for verdict in (*waiting[:most], *out_of_reach[:most]))]
+
+
+def _out_of_reach(listing: QueueListing) -> list[Verdict]:
+    """What no worker is ever given, the promoted ones first, which are Late for ever."""
+    found = [verdict for verdict in listing.decision.verdicts if verdict.standing is Standing.OUT_OF_REACH]
+    return sorted(found, key=lambda verdict: scheduled_time(verdict.run) or listing.now)
 
 
 def _shown(verdict: Verdict) -> ShownRun:
@@ -106,6 +116,8 @@ def _shown(verdict: Verdict) -> ShownRun:
     state = _STANDINGS.get(verdict.standing) or (run.state.name if run.state and run.state.name else "active")
     if verdict.standing is Standing.WAITING and is_bounced(run):
         state = "waiting (bounced)"
+    if verdict.standing is Standing.OUT_OF_REACH:
+        state = f"{state} (out of reach)"
     return ShownRun(verdict, state, run.state.timestamp if run.state else None, run.created)
 
 
@@ -113,8 +125,10 @@ def header(name: str, listing: QueueListing, most: int) -> str:
     """The queue in one line."""
     decision = listing.decision
     limit = "no limit" if decision.limit is None else f"limit {decision.limit}"
+    out_of_reach = f", {len(found)} out of reach" if (found := _out_of_reach(listing)) else ""
     paused = ", paused" if listing.deployment.paused else ""
-    return f"{printable(name)}: {limit}, {decision.occupied} occupied, {_count(listing, most)} waiting{paused}"
+    waiting = _count(listing, most)
+    return f"{printable(name)}: {limit}, {decision.occupied} occupied, {waiting} waiting{out_of_reach}{paused}"
 
 
 def _count(listing: QueueListing, most: int) -> str:
@@ -178,6 +192,7 @@ def as_object(name: str, listing: QueueListing, shown: list[ShownRun], most: int
         "occupied": listing.decision.occupied,
         "waiting": len(waiting),
         "more_waiting": not listing.is_whole or len(waiting) > most,
+        "out_of_reach": len(_out_of_reach(listing)),
         "runs": [_run_object(run) for run in shown],
     }
 

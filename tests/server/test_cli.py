@@ -24,7 +24,7 @@ from ordered_queue.cli import main
 from ordered_queue.embedded import free_port
 from tests.conftest import ROOT
 from tests.interruption import with_interruption
-from tests.server.deployed import wait_until
+from tests.server.deployed import give_work_pool, wait_until
 
 API_KEY = "pnu_this-must-not-be-seen"
 SCHEMA = {
@@ -324,6 +324,24 @@ def test_ls_prints_one_json_object_for_a_program(command, busy_queue):
     assert {run["submission"] for run in shown["runs"]} == {"tuesday"}
     assert [run["flow_run_id"] for run in cut["runs"]] == ids(parked[:3])
     assert cut["more_waiting"] is True
+
+
+def test_ls_gives_runs_out_of_reach_no_slot_and_no_position(command, deploy):
+    queue = deploy(limit=1)
+    stranded = queue.park(3)
+    give_work_pool(queue)
+    parked = queue.park(2)
+
+    _, out, err = command("ls", queue.name, "--limit", "2")
+    _, printed, _ = command("ls", queue.name, "--json", "--limit", "2")
+    shown = json.loads("\n".join(printed))
+
+    assert out[0] == f"{queue.name}: limit 1, 1 occupied, 1 waiting, 3 out of reach"
+    assert [run["flow_run_id"] for run in shown["runs"]] == ids([*parked, *stranded[:2]])
+    assert [run["standing"] for run in shown["runs"]] == ["promoted", "waiting", "out of reach", "out of reach"]
+    assert [run["position"] for run in shown["runs"]] == [None, 0, None, None]
+    assert [run["state"] for run in shown["runs"]] == ["Late", "Parked", "Late", "Parked"]
+    assert "`ordered-queue doctor` says what to do" in err
 
 
 def test_sweep_fills_one_queue_or_every_queue(command, deploy):
