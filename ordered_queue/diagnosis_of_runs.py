@@ -20,7 +20,7 @@ from prefect.client.schemas.objects import DeploymentStatus, FlowRun, StateType
 
 from ordered_queue import counting, promotion
 from ordered_queue.findings import EndZombie, Finding, Kind, LowerCounter
-from ordered_queue.observation import Observation, aged, counter_of
+from ordered_queue.observation import Observation, aged
 from ordered_queue.ordering import PARK_DELAY, PARKED_TAG, scheduled_time
 from ordered_queue.runs import Standing
 
@@ -52,15 +52,13 @@ def runs_findings(seen: Observation) -> Generator[Finding, None, None]:
 
 
 def _zombies(seen: Observation) -> dict[UUID, timedelta]:
-    limit = seen.deployment.global_concurrency_limit
-    if limit is None or not seen.is_whole or not seen.has_steady_counter:
+    if not seen.is_whole:
         return {}
-    found = counting.zombies(seen.known, seen.now, limit.active_slots)
-    return {run_id: age for run_id, age in found.items() if age > seen.lease_duration}
+    return counting.zombies_to_tell_of(seen.known, seen.now, seen.counter_before, seen.deployment)
 
 
 def _counter_findings(seen: Observation, zombies: dict[UUID, timedelta]) -> Generator[Finding, None, None]:
-    limit, counter = seen.deployment.global_concurrency_limit, counter_of(seen.deployment)
+    limit, counter = seen.deployment.global_concurrency_limit, counting.counter_of(seen.deployment)
     if not seen.is_whole:
         yield seen.finding(
             Kind.TOO_MANY, "it has more due and active runs than were read", "cancel what is not wanted, start the rest"

@@ -100,26 +100,16 @@ class Observation:
     @property
     def has_steady_counter(self) -> bool:
         """Whether no slot was taken or given back while the runs were read."""
-        return self.counter_before is not None and self.counter_before == counter_of(self.deployment)
+        return self.counter_before is not None and self.counter_before == counting.counter_of(self.deployment)
 
     @property
     def lease_duration(self) -> timedelta:
         """How long a lease lasts that nobody renews."""
-        options = self.deployment.concurrency_options
-        seconds = None if options is None else options.grace_period_seconds
-        return max(counting.LEASE_DURATION, timedelta(seconds=seconds or 0))
+        return counting.lease_duration_of(self.deployment)
 
     def finding(self, kind: Kind, what: str, next_action: str, runs: Iterable[FlowRun] = ()) -> Finding:
         """A finding about this queue."""
         return Finding(kind, what, next_action, self.deployment.id, tuple(run.id for run in runs))
-
-
-def counter_of(deployment: DeploymentResponse) -> tuple[int, datetime | None] | None:
-    """The server's counter and when it, or anything of its limit, was changed last; None without a limit."""
-    limit = deployment.global_concurrency_limit
-    if limit is None:
-        return None
-    return limit.active_slots, None if limit.updated is None else aware(limit.updated, "the limit's last change")
 
 
 def aged(

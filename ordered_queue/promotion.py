@@ -19,7 +19,7 @@ from ordered_queue.ordering import aware, order_key, standing
 from ordered_queue.runs import Decision, Reason, Standing, Verdict
 
 NOBODY: Mapping[UUID, Standing] = MappingProxyType({})
-_ASIDE = {Standing.OUT_OF_REACH: Reason.OUT_OF_REACH}
+_ASIDE = {Standing.OUT_OF_REACH: Reason.OUT_OF_REACH, Standing.ZOMBIE: Reason.LAPSED}
 
 
 def limit_of(deployment: DeploymentResponse) -> int | None:

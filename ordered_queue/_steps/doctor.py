@@ -13,7 +13,7 @@ from prefect.client.schemas.objects import FlowRun, Worker, WorkPool, WorkQueue
 from prefect.client.schemas.responses import DeploymentResponse
 from pydantic import BaseModel
 
-from ordered_queue import _calls, _doctor_calls, promotion
+from ordered_queue import _calls, _doctor_calls, counting, promotion
 from ordered_queue._calls import Call
 from ordered_queue._steps.effects import (
     Patience,
@@ -28,7 +28,7 @@ from ordered_queue._steps.effects import (
 from ordered_queue._steps.pages import MOST_PAGES, pages_for, read_active, read_due, read_waiting
 from ordered_queue._steps.sweep import list_deployment_ids
 from ordered_queue.errors import RequestFailed
-from ordered_queue.observation import Observation, counter_of
+from ordered_queue.observation import Observation
 from ordered_queue.ordering import PARKED_TAG, is_out_of_reach
 
 M = TypeVar("M", bound=BaseModel)
@@ -91,7 +91,7 @@ def look(deployment_id: UUID) -> Steps[Observation]:
     pool, work_queue, workers = yield from _surroundings(deployment)
     return Observation(
         deployment=deployment,
-        counter_before=counter_of(before),
+        counter_before=counting.counter_of(before),
         now=now,
         runs=(*head, *due, *active),
         is_whole=due_is_whole and active_is_whole,

@@ -1,4 +1,5 @@
 from datetime import timedelta
+from uuid import UUID
 
 import pytest
 
@@ -49,6 +50,19 @@ def test_a_listing_shows_runs_out_of_reach_last_without_a_slot_or_a_position():
     )
 
 
+def test_a_listing_shows_a_zombie_behind_what_occupies_and_gives_its_slot_to_the_next():
+    listing = a_listing(running(1), running(2), parked(3), aside={UUID(int=1): Standing.ZOMBIE})
+
+    shown = [(run.verdict.run.id.int, run.state) for run in shown_runs(listing, 50)]
+    found = as_object("a/b", listing, shown_runs(listing, 50), 50)
+
+    assert shown == [(2, "Running"), (1, "Running (no sign of life)"), (3, "waiting")]
+    assert header("a/b", listing, 50) == "a/b: limit 2, 1 occupied, 1 waiting, 1 without a sign of life"
+    assert (found["occupied"], found["zombies"]) == (1, 1)
+    assert found["runs"][1]["standing"] == "zombie"
+    assert [run.id.int for run in listing.decision.promote] == [3]
+
+
 def test_a_listing_shows_no_more_waiting_runs_than_asked_for():
     listing = a_listing(running(1), parked(2), parked(3), parked(4), is_whole=False)
 
@@ -85,6 +99,7 @@ def test_an_object_holds_what_a_program_needs():
         "waiting": 1,
         "more_waiting": False,
         "out_of_reach": 0,
+        "zombies": 0,
         "runs": [
             {
                 "flow_run_id": str(parked(2).id),
