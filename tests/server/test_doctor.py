@@ -13,16 +13,16 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 
 import ordered_queue._drive
 from ordered_queue import PARKED_TAG, sweep_sync
+from ordered_queue._doctor import remedies
+from ordered_queue._doctor.diagnosis import diagnose
+from ordered_queue._doctor.findings import Kind
+from ordered_queue._doctor.look import look
 from ordered_queue._drive import drive_sync
-from ordered_queue._steps import remedies
-from ordered_queue._steps.doctor import look
 from ordered_queue._steps.effects import Send
 from ordered_queue._steps.fill import Filled, fill
 from ordered_queue._steps.sweep import sweep
 from ordered_queue.cli import main
-from ordered_queue.diagnosis import diagnose
 from ordered_queue.embedded import free_port
-from ordered_queue.findings import Kind
 from tests.interruption import Crash, counting_requests, crashing_after
 from tests.server.deployed import give_work_pool
 from tests.server.slots import counter_of, lapse, leak

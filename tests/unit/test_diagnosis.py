@@ -7,10 +7,18 @@ import pytest
 from prefect.client.schemas.objects import DeploymentStatus, StateType, WorkPool, WorkQueue
 
 from ordered_queue import PARK_DELAY, PARKED_TAG
+from ordered_queue._doctor.diagnosis import diagnose, diagnose_all
+from ordered_queue._doctor.findings import (
+    EndZombie,
+    Finding,
+    Kind,
+    LowerCounter,
+    Severity,
+    by_severity,
+    needs_attention,
+)
+from ordered_queue._doctor.observation import Observation
 from ordered_queue.counting import counter_of
-from ordered_queue.diagnosis import diagnose, diagnose_all
-from ordered_queue.findings import EndZombie, Finding, Kind, LowerCounter, Severity, by_severity, needs_attention
-from ordered_queue.observation import Observation
 from tests.factories import NOW, a_deployment, a_run, bounced, parked, promoted, running
 
 DEPLOYMENT_ID = UUID(int=1000)

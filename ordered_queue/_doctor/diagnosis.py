@@ -1,6 +1,7 @@
 """What is wrong with one queue, judged from what was read of it.
 
-Here: how the deployment and what stands around it are set up. `diagnosis_of_runs` judges the runs and the counter.
+Here: how the deployment and what stands around it are set up. `diagnosis_of_slots` judges the counter and the slots,
+`diagnosis_of_runs` the runs.
 
 Pure: no client, no clock, no settings.
 """
@@ -14,9 +15,10 @@ from uuid import UUID
 from prefect.client.schemas.objects import DeploymentStatus, FlowRun, Worker, WorkerStatus
 
 from ordered_queue import counting, promotion
-from ordered_queue.diagnosis_of_runs import runs_findings, some
-from ordered_queue.findings import Finding, Kind, by_severity
-from ordered_queue.observation import Observation, aged
+from ordered_queue._doctor.diagnosis_of_runs import runs_findings
+from ordered_queue._doctor.diagnosis_of_slots import slots_findings
+from ordered_queue._doctor.findings import Finding, Kind, by_severity
+from ordered_queue._doctor.observation import Observation, aged, some
 from ordered_queue.ordering import PARKED_TAG, PROMOTED_STATE
 from ordered_queue.submission import is_cancel_new
 
@@ -32,6 +34,7 @@ def diagnose(seen: Observation) -> tuple[Finding, ...]:
             *_polling_findings(seen),
             *_reach_findings(seen),
             *_capacity_findings(seen),
+            *slots_findings(seen),
             *runs_findings(seen),
         ]
     )

@@ -5,18 +5,21 @@ Pure: no client, no clock, no settings.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
+from uuid import UUID
 
 from prefect.client.schemas.objects import FlowRun, Worker, WorkPool, WorkQueue
 from prefect.client.schemas.responses import DeploymentResponse
 
 from ordered_queue import counting, promotion
-from ordered_queue.findings import Finding, Kind, Remedy
+from ordered_queue._doctor.findings import Finding, Kind, Remedy
 from ordered_queue.ordering import aware, is_out_of_reach, order_key, standing
 from ordered_queue.runs import Standing
+
+MOST_NAMED = 5
 
 
 @dataclass(frozen=True)
@@ -86,6 +89,13 @@ class Observation:
         """What holds a slot by its state."""
         return self.of(Standing.ACTIVE, Standing.RETRYING)
 
+    @cached_property
+    def zombies(self) -> dict[UUID, timedelta]:
+        """Active runs whose lease has lapsed, and how old their states are; none where not all could be counted."""
+        if not self.is_whole:
+            return {}
+        return counting.zombies_to_tell_of(self.known, self.now, self.counter_before, self.deployment)
+
     @property
     def has_own_limit(self) -> bool:
         """Whether no other deployment takes slots of its limit."""
@@ -134,3 +144,14 @@ def _standing(run: FlowRun, now: datetime) -> Standing | None:
         return standing(run, now)
     except ValueError:
         return None
+
+
+def some(runs: Sequence[FlowRun]) -> str:
+    """How many runs, and the names of the first few."""
+    names = ", ".join(run.name for run in runs[:MOST_NAMED])
+    return f"{len(runs)} run{'' if len(runs) == 1 else 's'} ({names}{', …' if len(runs) > MOST_NAMED else ''})"
+
+
+def minutes(duration: timedelta) -> str:
+    """A duration as a finding tells it."""
+    return f"{duration.total_seconds() / 60:.0f} min"
