@@ -98,7 +98,7 @@ async def park(
         DeploymentNotFound: with the nearest names.
         DeploymentRefused: its collision strategy is CANCEL_NEW.
         InvalidRun: which row is wrong, and why; also one whose key another run has, with other parameters.
-        SubmissionIncomplete: how long a prefix is parked, and the key to park the rest with.
+        SubmissionIncomplete: how long a prefix is parked for certain, and the key to park the rest with.
         InvalidSetting, RequestFailed, ServerTooOld: nothing was parked.
     """
     submission = _submission(deployment, runs, submission_key, on_parked)
@@ -135,7 +135,7 @@ def park_sync(
         DeploymentNotFound: with the nearest names.
         DeploymentRefused: its collision strategy is CANCEL_NEW.
         InvalidRun: which row is wrong, and why; also one whose key another run has, with other parameters.
-        SubmissionIncomplete: how long a prefix is parked, and the key to park the rest with.
+        SubmissionIncomplete: how long a prefix is parked for certain, and the key to park the rest with.
         InvalidSetting, RequestFailed, ServerTooOld: nothing was parked.
     """
     submission = _submission(deployment, runs, submission_key, on_parked)

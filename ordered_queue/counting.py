@@ -23,6 +23,7 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from prefect.client.schemas.objects import FlowRun
+from prefect.client.schemas.responses import DeploymentResponse
 
 from ordered_queue.ordering import aware, scheduled_time, standing
 from ordered_queue.runs import Standing
@@ -81,3 +82,42 @@ def zombies(
         for run_id in oldest_first[: max(0, excess)]
         if now - holders[run_id] > LEASE_DURATION
     }
+
+
+def zombies_to_tell_of(
+    runs: Iterable[FlowRun],
+    now: datetime,
+    counter_before: tuple[int, datetime | None] | None,
+    deployment: DeploymentResponse,
+) -> dict[UUID, timedelta]:
+    """The zombies that an operator is told of, and how old their states are.
+
+    A fill, which must not stand still, goes by `zombies` alone. Here no slot may have been taken or given back while
+    the runs were read, and a lease of the deployment's own that is longer must have lapsed too.
+
+    Args:
+        runs: all occupying runs of the deployment.
+        now: the server's time.
+        counter_before: `counter_of` the deployment as it was before they were read.
+        deployment: as it was after.
+    """
+    limit = deployment.global_concurrency_limit
+    if limit is None or counter_before is None or counter_before != counter_of(deployment):
+        return {}
+    found = zombies(runs, now, limit.active_slots)
+    return {run_id: age for run_id, age in found.items() if age > lease_duration_of(deployment)}
+
+
+def lease_duration_of(deployment: DeploymentResponse) -> timedelta:
+    """How long a lease of the deployment's runs lasts that nobody renews."""
+    options = deployment.concurrency_options
+    seconds = None if options is None else options.grace_period_seconds
+    return max(LEASE_DURATION, timedelta(seconds=seconds or 0))
+
+
+def counter_of(deployment: DeploymentResponse) -> tuple[int, datetime | None] | None:
+    """The server's counter and when it, or anything of its limit, was changed last; None without a limit."""
+    limit = deployment.global_concurrency_limit
+    if limit is None:
+        return None
+    return limit.active_slots, None if limit.updated is None else aware(limit.updated, "the limit's last change")

@@ -4,7 +4,7 @@
     ├── InvalidRun              a row of a submission cannot become a flow run
     ├── DeploymentNotFound      no deployment has that name or id
     ├── DeploymentRefused       the deployment is set up so that its parked runs would come to harm
-    ├── SubmissionIncomplete    only a prefix of a submission is parked
+    ├── SubmissionIncomplete    only a prefix of a submission is parked for certain
     ├── InvalidSetting          a setting of this package has a bad value
     ├── ServerTooOld            the Prefect server lacks what the queue stands on
     └── RequestFailed           the Prefect API gave no usable answer
@@ -25,11 +25,12 @@ def parked_before(count: int) -> str:
     return "The run before it is parked." if count == 1 else f"The {count} runs before it are parked."
 
 
-def parked_prefix(count: int) -> str:
+def parked_prefix(count: int, may_be_more: bool) -> str:
     """What is parked of a submission that could not be finished; a sentence that goes on."""
     if count == 0:
-        return "No run is parked for certain"
-    return f"The first {'run is' if count == 1 else f'{count} runs are'} parked, the rest is not"
+        return "No run is parked for certain" if may_be_more else "Nothing of it was sent"
+    runs = f"first {'run is' if count == 1 else f'{count} runs are'} parked"
+    return f"At least the {runs}" if may_be_more else f"The {runs}, nothing of the rest was sent"
 
 
 LONGEST_TEXT = 500
@@ -103,20 +104,23 @@ class DeploymentRefused(OrderedQueueError):
 
 
 class SubmissionIncomplete(OrderedQueueError):
-    """The server stopped answering in the middle of a submission.
+    """A submission ended before its end: the server stopped answering, or the caller's own iterator did.
 
     Attributes:
         parked_count: how many runs are parked for certain, in order, from position 0.
         submission_key: submit the same runs with this key to park the rest; nothing is parked twice.
-        cause: what the server answered last.
+        cause: what the server answered last, or what became of the iterator.
+        may_be_more: whether some of the rest may be parked as well: a server that stopped answering may have created
+            what it was sent last. False: this call sent nothing of the rest.
     """
 
-    def __init__(self, parked_count: int, submission_key: str, cause: str) -> None:
+    def __init__(self, parked_count: int, submission_key: str, cause: str, *, may_be_more: bool = True) -> None:
         self.parked_count = parked_count
         self.submission_key = submission_key
         self.cause = cause
+        self.may_be_more = may_be_more
         super().__init__(
-            f"{parked_prefix(parked_count)}: {cause}. Submit the same runs again with "
+            f"{parked_prefix(parked_count, may_be_more)}: {cause}. Submit the same runs again with "
             f"submission_key={submission_key!r}; nothing will be parked twice."
         )
 

@@ -137,11 +137,12 @@ def is_out_of_reach(run: FlowRun, work_queue_id: UUID | None) -> bool:
     Workers ask for the runs of their work queues. Prefect has no way to move a run to another.
 
     Args:
-        run: any run.
+        run: any run. One that waits inside its process for a retry needs no poller.
         work_queue_id: its deployment's.
     """
     is_scheduled = run.state is not None and run.state.type == StateType.SCHEDULED
-    return is_scheduled and run.work_queue_id is None and work_queue_id is not None
+    needs_poller = is_scheduled and run.empirical_policy.retry_type != "in_process"
+    return needs_poller and run.work_queue_id is None and work_queue_id is not None
 
 
 def first_parked_time(run: FlowRun) -> datetime | None:

@@ -7,8 +7,9 @@ Pure: no client, no clock, no settings.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
+from types import MappingProxyType
 from uuid import UUID
 
 from prefect.client.schemas.objects import FlowRun
@@ -16,6 +17,9 @@ from prefect.client.schemas.responses import DeploymentResponse
 
 from ordered_queue.ordering import aware, order_key, standing
 from ordered_queue.runs import Decision, Reason, Standing, Verdict
+
+NOBODY: Mapping[UUID, Standing] = MappingProxyType({})
+_ASIDE = {Standing.OUT_OF_REACH: Reason.OUT_OF_REACH, Standing.ZOMBIE: Reason.LAPSED}
 
 
 def limit_of(deployment: DeploymentResponse) -> int | None:
@@ -58,12 +62,21 @@ def decide(
     limit: int | None,
     now: datetime,
     exclude_flow_run_id: UUID | None = None,
+    aside: Mapping[UUID, Standing] = NOBODY,
 ) -> Decision:
-    """Like `runs_to_promote`, with a verdict and its reason for each run that was looked at."""
+    """Like `runs_to_promote`, with a verdict and its reason for each run that was looked at.
+
+    Args:
+        runs: as there.
+        limit: as there.
+        now: as there.
+        exclude_flow_run_id: as there.
+        aside: runs that take no slot and no position, whatever their states say, and what they are instead.
+    """
     now = aware(now, "now")
     seen: dict[UUID, tuple[FlowRun, Standing]] = {}
     for run in runs:
-        stands = standing(run, now)
+        stands = aside.get(run.id) or standing(run, now)
         # A run that moved on between two reads is in both. It was read as waiting first and as occupying
         # later, so the occupying one is the news; counting it as waiting too would promise its slot away.
         if run.id not in seen or stands.is_occupying:
@@ -77,7 +90,7 @@ def decide(
             if run.id != exclude_flow_run_id:
                 waiting.append(run)
         elif not stands.is_occupying:
-            verdicts.append(Verdict(run, stands, Reason.NOT_QUEUED))
+            verdicts.append(Verdict(run, stands, _ASIDE.get(stands, Reason.NOT_QUEUED)))
         elif run.id == exclude_flow_run_id:
             verdicts.append(Verdict(run, stands, Reason.HANDING_OVER))
         else:

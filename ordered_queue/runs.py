@@ -69,6 +69,10 @@ class Standing(Enum):
     """Waits inside its process for a retry, and keeps its slot."""
     OUTSIDER = "outsider"
     """Untagged, due: about to take a slot without having queued."""
+    OUT_OF_REACH = "out of reach"
+    """Scheduled, and no poller is ever given it (``ordering.is_out_of_reach``): neither waits nor occupies."""
+    ZOMBIE = "zombie"
+    """Active by its state, but the lease of its slot has lapsed (``counting``): it no longer occupies."""
     NONE = "none"
     """Finished, paused, or scheduled for later by somebody else: neither waits nor occupies."""
 
@@ -86,6 +90,8 @@ class Reason(Enum):
     OCCUPYING = "it occupies a slot"
     HANDING_OVER = "it hands its slot over"
     NOT_QUEUED = "it neither waits nor occupies a slot"
+    LAPSED = "the lease of its slot has most likely lapsed with its process"
+    OUT_OF_REACH = "no worker is ever given it, for it belongs to no work queue"
 
 
 @dataclass(frozen=True)

@@ -89,7 +89,7 @@ def park(submission: Submission, parking: Parking) -> Steps[None]:
     Raises:
         DeploymentNotFound, DeploymentRefused, InvalidRun: nothing was created (for a one-shot iterator: nothing
             from the bad row on).
-        SubmissionIncomplete: how long a prefix is parked.
+        SubmissionIncomplete: how long a prefix is parked for certain.
         ServerTooOld: promotion would not be atomic on it.
         ValueError: the submission key is empty, too long, or holds what cannot be kept.
     """
@@ -160,7 +160,7 @@ def _require_all_of_them(checked_count: int, parked_count: int, submission_key: 
             f"{checked_count} runs were checked, and only {parked_count} came when they were asked for again. What was "
             "given can be iterated only once, like a generator in a wrapper: pass a list, or iter() of it"
         )
-        raise SubmissionIncomplete(parked_count, submission_key, cause)
+        raise SubmissionIncomplete(parked_count, submission_key, cause, may_be_more=False)
 
 
 def _patience(submission: Submission) -> Patience:
@@ -219,7 +219,7 @@ def _stopped(bad: Exception, parked_count: int, submission_key: str) -> OrderedQ
     if isinstance(bad, InvalidRun):
         return InvalidRun(bad.position, bad.reason, parked_count, bad.advice)
     cause = shortened(f"the iterator of runs raised {type(bad).__name__}: {bad}")
-    return SubmissionIncomplete(parked_count, submission_key, cause)
+    return SubmissionIncomplete(parked_count, submission_key, cause, may_be_more=False)
 
 
 def _prefix(chunk: list[PreparedRun], parked: dict[str, ParkedRun]) -> int:

@@ -8,15 +8,15 @@ from uuid import UUID, uuid4
 from prefect.client.schemas.objects import FlowRun
 from prefect.client.schemas.responses import DeploymentResponse
 
-from ordered_queue import _calls, promotion
+from ordered_queue import _calls, counting, promotion
 from ordered_queue._calls import PAGE
 from ordered_queue._steps.deployments import find_deployment
-from ordered_queue._steps.effects import Patience, Sleep, Steps, ask
+from ordered_queue._steps.effects import Patience, Sleep, Steps, ask, read_deployment
 from ordered_queue._steps.fill import promote
-from ordered_queue._steps.pages import EVERY_PAGE, read_active, read_due, read_waiting
+from ordered_queue._steps.pages import EVERY_PAGE, MOST_PAGES, read_active, read_due, read_waiting
 from ordered_queue._steps.sweep import list_queues
 from ordered_queue.errors import RequestFailed
-from ordered_queue.ordering import PARKED_TAG, order_key, standing
+from ordered_queue.ordering import PARKED_TAG, is_out_of_reach, order_key, standing
 from ordered_queue.runs import QueueListing, Standing
 from ordered_queue.submission import SUBMISSION_LABEL
 
@@ -26,18 +26,40 @@ PATIENCE = Patience(attempt_seconds=30, total_seconds=60)
 def list_queue(deployment: str | UUID | DeploymentResponse, most: int) -> Steps[QueueListing]:
     """Read a queue for an operator: everything that occupies, and the first `most` waiting runs.
 
+    Runs out of every poller's reach are passed over, for as many pages as a fill passes over.
+
     Raises:
         DeploymentNotFound, RequestFailed: there is nothing to show.
     """
     found, answer = yield from find_deployment(deployment, PATIENCE)
     now = answer.now
-    head, _ = yield from read_waiting(
-        found.id, now, PATIENCE, lambda read: min(PAGE, max(0, most + 1 - len(read))), EVERY_PAGE
-    )
-    due, _ = yield from read_due(found.id, now, PATIENCE)
-    active, _ = yield from read_active(found.id, PATIENCE)
-    decision = promotion.decide([*head, *due, *active], promotion.limit_of(found), now)
-    return QueueListing(found, now, decision, is_whole=len(head) <= most)
+
+    def wanted(read: list[FlowRun]) -> int:
+        in_reach = sum(not is_out_of_reach(run, found.work_queue_id) for run in read)
+        return PAGE if in_reach < len(read) and in_reach <= most else min(PAGE, max(0, most + 1 - in_reach))
+
+    head, is_whole = yield from read_waiting(found.id, now, PATIENCE, wanted, 2 * most // PAGE + MOST_PAGES)
+    due, due_is_whole = yield from read_due(found.id, now, PATIENCE)
+    active, active_is_whole = yield from read_active(found.id, PATIENCE)
+    runs = [*head, *due, *active]
+    # By id: of a run that moved on between two reads the later one is the news.
+    latest = {run.id: run for run in runs}.values()
+    aside = {run.id: Standing.OUT_OF_REACH for run in latest if is_out_of_reach(run, found.work_queue_id)}
+    if due_is_whole and active_is_whole:
+        zombies = yield from _zombies(found, [run for run in latest if run.id not in aside], now)
+        aside |= dict.fromkeys(zombies, Standing.ZOMBIE)
+    decision = promotion.decide(runs, promotion.limit_of(found), now, aside=aside)
+    return QueueListing(found, now, decision, is_whole)
+
+
+def _zombies(found: DeploymentResponse, runs: list[FlowRun], now: datetime) -> Steps[list[UUID]]:
+    """The zombies among all occupying runs, as a doctor would name them; one request more where there may be some."""
+    before = counting.counter_of(found)
+    if not counting.zombies_to_tell_of(runs, now, before, found):
+        return []
+    # The counter was read before the runs; only one read after them can tell a zombie from a run just started.
+    deployment, _ = yield from read_deployment(_calls.read_deployment(found.id), PATIENCE)
+    return list(counting.zombies_to_tell_of(runs, now, before, deployment))
 
 
 def cancel_submission(submission_key: str, deployment_id: UUID | None, cancelled: list[UUID]) -> Steps[None]:

@@ -13,20 +13,20 @@ from cyclopts import Parameter
 from prefect.client.orchestration import SyncPrefectClient
 
 from ordered_queue import _calls
+from ordered_queue._doctor import look as _looking
+from ordered_queue._doctor import remedies as _remedies
+from ordered_queue._doctor.diagnosis import diagnose, diagnose_all
+from ordered_queue._doctor.findings import Finding, Kind, needs_attention
+from ordered_queue._doctor.remedies import Outcome
 from ordered_queue._drive import drive_sync
-from ordered_queue._steps import doctor as _doctor
-from ordered_queue._steps import remedies as _remedies
 from ordered_queue._steps.deployments import find_deployment
 from ordered_queue._steps.effects import ask
-from ordered_queue._steps.remedies import Outcome
 from ordered_queue.cli.connection import connected
 from ordered_queue.cli.failures import CommandFailed, Misused, in_one_line, printable
 from ordered_queue.cli.names import full_names
 from ordered_queue.cli.queue import Yes
 from ordered_queue.cli.terminal import is_confirmed, put, say
-from ordered_queue.diagnosis import diagnose, diagnose_all
 from ordered_queue.errors import DeploymentNotFound, OrderedQueueError, RequestFailed
-from ordered_queue.findings import Finding, Kind, needs_attention
 
 LOOK_AGAIN_SECONDS = 5.0
 """Whoever fills has filled a free slot by then: a hook, the watcher, a submission."""
@@ -85,14 +85,14 @@ def _look(client: SyncPrefectClient, deployment: str | None) -> tuple[Finding, .
     Raises:
         CouldNotLook: at some queue; the others are not told of either, lest a part pass for the whole.
     """
-    answer = drive_sync(client, ask(_calls.server_version(), _doctor.PATIENCE))
+    answer = drive_sync(client, ask(_calls.server_version(), _looking.PATIENCE))
     clock_difference = answer.now - datetime.now(timezone.utc)
     if deployment is not None:
         found, _ = drive_sync(client, find_deployment(deployment))
         return diagnose_all(clock_difference, (), [_examine(client, found.id)])
-    orphans = drive_sync(client, _doctor.find_orphans())
+    orphans = drive_sync(client, _looking.find_orphans())
     queues: list[tuple[Finding, ...]] = []
-    for deployment_id in drive_sync(client, _doctor.list_queues_in_use()):
+    for deployment_id in drive_sync(client, _looking.list_queues_in_use()):
         try:
             queues.append(_examine(client, deployment_id))
         except RequestFailed as error:
@@ -103,10 +103,10 @@ def _look(client: SyncPrefectClient, deployment: str | None) -> tuple[Finding, .
 
 def _examine(client: SyncPrefectClient, deployment_id: UUID) -> tuple[Finding, ...]:
     """What is to be said of one queue. A slot that is free for the moment between two runs is not worth a word."""
-    findings = diagnose(drive_sync(client, _doctor.look(deployment_id)))
+    findings = diagnose(drive_sync(client, _looking.look(deployment_id)))
     if any(finding.kind is Kind.SLOT_UNFILLED for finding in findings):
         time.sleep(LOOK_AGAIN_SECONDS)
-        findings = diagnose(drive_sync(client, _doctor.look(deployment_id)))
+        findings = diagnose(drive_sync(client, _looking.look(deployment_id)))
     return findings
 
 

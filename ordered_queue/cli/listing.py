@@ -20,7 +20,7 @@ from ordered_queue.cli.connection import connected
 from ordered_queue.cli.failures import printable
 from ordered_queue.cli.names import full_names
 from ordered_queue.cli.terminal import output, put, say
-from ordered_queue.ordering import is_bounced
+from ordered_queue.ordering import is_bounced, scheduled_time
 from ordered_queue.runs import QueueListing, Standing, Verdict
 from ordered_queue.submission import SUBMISSION_LABEL
 
@@ -37,7 +37,7 @@ _STANDINGS = {
     Standing.OUTSIDER: "due, not queued",
 }
 _OCCUPYING = (Standing.ACTIVE, Standing.RETRYING, Standing.PROMOTED, Standing.OUTSIDER)
-"""In this order they are shown, before what waits."""
+"""In this order they are shown, before what waits; what takes no part comes last."""
 
 
 def ls(
@@ -49,7 +49,8 @@ def ls(
 ) -> None:
     """Show what holds a slot of a deployment and what waits for one, in order.
 
-    Positions count from 0, which is promoted next.
+    Positions count from 0, which is promoted next. Runs out of reach, which no worker is ever given, come last and
+    have none. A run whose lease has lapsed shows no sign of life and occupies no slot.
 
     Args:
         deployment: "flow/deployment", or an id.
@@ -67,6 +68,10 @@ def ls(
     put(header(name, listing, limit))
     if shown:
         output().print(_table(shown, listing.now))
+    if _of(listing, Standing.OUT_OF_REACH):
+        say("No worker is ever given the runs out of reach: `ordered-queue doctor` says what to do about them.")
+    if _of(listing, Standing.ZOMBIE):
+        say("A run without a sign of life no longer occupies a slot: `ordered-queue doctor` says what to do about it.")
     if listing.decision.promote:
         say("A slot is free for a run that waits: `ordered-queue sweep` fills it, if nothing else does in a moment.")
 
@@ -94,11 +99,19 @@ class ShownRun:
 
 
 def shown_runs(listing: QueueListing, most: int) -> list[ShownRun]:
-    """What occupies, the longest in its state first, then the first `most` that wait, in order."""
+    """What occupies, the longest in its state first; zombies; the first `most` that wait; as many out of reach."""
     occupying = [_shown(verdict) for verdict in listing.decision.verdicts if verdict.standing.is_occupying]
     occupying.sort(key=lambda run: (_OCCUPYING.index(run.verdict.standing), run.since or listing.now))
-    waiting = [verdict for verdict in listing.decision.verdicts if verdict.standing is Standing.WAITING]
-    return [*occupying, *(_shown(verdict) for verdict in waiting[:most])]
+    waiting = _of(listing, Standing.WAITING)
+    # Of those out of reach the promoted ones first, which are Late for ever.
+    out_of_reach = _of(listing, Standing.OUT_OF_REACH)
+    out_of_reach.sort(key=lambda verdict: scheduled_time(verdict.run) or listing.now)
+    others = (*_of(listing, Standing.ZOMBIE), *waiting[:most], *out_of_reach[:most])
+    return [*occupying, *map(_shown, others)]
+
+
+def _of(listing: QueueListing, standing: Standing) -> list[Verdict]:
+    return [verdict for verdict in listing.decision.verdicts if verdict.standing is standing]
 
 
 def _shown(verdict: Verdict) -> ShownRun:
@@ -106,6 +119,10 @@ def _shown(verdict: Verdict) -> ShownRun:
     state = _STANDINGS.get(verdict.standing) or (run.state.name if run.state and run.state.name else "active")
     if verdict.standing is Standing.WAITING and is_bounced(run):
         state = "waiting (bounced)"
+    if verdict.standing is Standing.OUT_OF_REACH:
+        state = f"{state} (out of reach)"
+    if verdict.standing is Standing.ZOMBIE:
+        state = f"{state} (no sign of life)"
     return ShownRun(verdict, state, run.state.timestamp if run.state else None, run.created)
 
 
@@ -113,12 +130,18 @@ def header(name: str, listing: QueueListing, most: int) -> str:
     """The queue in one line."""
     decision = listing.decision
     limit = "no limit" if decision.limit is None else f"limit {decision.limit}"
-    paused = ", paused" if listing.deployment.paused else ""
-    return f"{printable(name)}: {limit}, {decision.occupied} occupied, {_count(listing, most)} waiting{paused}"
+    parts = [limit, f"{decision.occupied} occupied", f"{_count(listing, most)} waiting"]
+    if out_of_reach := _of(listing, Standing.OUT_OF_REACH):
+        parts.append(f"{len(out_of_reach)} out of reach")
+    if zombies := _of(listing, Standing.ZOMBIE):
+        parts.append(f"{len(zombies)} without a sign of life")
+    if listing.deployment.paused:
+        parts.append("paused")
+    return f"{printable(name)}: {', '.join(parts)}"
 
 
 def _count(listing: QueueListing, most: int) -> str:
-    waiting = sum(verdict.standing is Standing.WAITING for verdict in listing.decision.verdicts)
+    waiting = len(_of(listing, Standing.WAITING))
     if listing.is_whole:
         return str(waiting)
     return f"more than {most}" if waiting > most else f"at least {waiting}"
@@ -168,7 +191,7 @@ def in_words(now: datetime, then: datetime | None) -> str:
 
 def as_object(name: str, listing: QueueListing, shown: list[ShownRun], most: int) -> dict[str, Any]:
     """The queue for a program; times are UTC, positions count from 0."""
-    waiting = [verdict for verdict in listing.decision.verdicts if verdict.standing is Standing.WAITING]
+    waiting = _of(listing, Standing.WAITING)
     return {
         "deployment": name,
         "deployment_id": str(listing.deployment.id),
@@ -178,6 +201,8 @@ def as_object(name: str, listing: QueueListing, shown: list[ShownRun], most: int
         "occupied": listing.decision.occupied,
         "waiting": len(waiting),
         "more_waiting": not listing.is_whole or len(waiting) > most,
+        "out_of_reach": len(_of(listing, Standing.OUT_OF_REACH)),
+        "zombies": len(_of(listing, Standing.ZOMBIE)),
         "runs": [_run_object(run) for run in shown],
     }
 

@@ -191,7 +191,7 @@ def _bad_row(error: InvalidRun, runs: Rows | list[Any], key: str) -> str:
 def _incomplete(error: SubmissionIncomplete, key: str) -> str:
     cause = error.__cause__
     ending = advice_on(cause) if isinstance(cause, RequestFailed) else "."
-    return f"{parked_prefix(error.parked_count)}: {error.cause}{ending} {_how_to_go_on(key)}"
+    return f"{parked_prefix(error.parked_count, error.may_be_more)}: {error.cause}{ending} {_how_to_go_on(key)}"
 
 
 def _how_to_go_on(key: str) -> str:

@@ -6,8 +6,9 @@ from uuid import UUID
 
 import pytest
 
-from ordered_queue import PARKED_TAG, _calls, _doctor_calls
+from ordered_queue import PARKED_TAG, _calls
 from ordered_queue._calls import PAGE, Call
+from ordered_queue._doctor import calls as doctor_calls
 from tests.conftest import ROOT
 from tests.fundamentals.papers import table
 
@@ -43,7 +44,7 @@ ARGUMENTS = {
 
 def every_call():
     """Each function of the two modules that makes a request, called."""
-    for module in (_calls, _doctor_calls):
+    for module in (_calls, doctor_calls):
         for name, function in inspect.getmembers(module, inspect.isfunction):
             if function.__module__ != module.__name__ or name.startswith("_"):
                 continue

@@ -118,10 +118,22 @@ def test_a_submission_that_gets_nowhere_says_how_long_a_prefix_is_parked(wire, c
         calls.park(DEPLOYMENT, [{"number": number} for number in range(150)], submission_key="s")
 
     assert caught.value.parked_count == 101
+    assert str(caught.value).startswith("At least the first 101 runs are parked: ")
     assert "submission_key='s'" in str(caught.value)
     assert KEY not in str(caught.value)
     server.create_faults.clear()
     assert len(calls.park(DEPLOYMENT, [{"number": number} for number in range(150)], submission_key="s")) == 150
+    assert len(server.runs) == 150
+
+
+def test_a_submission_whose_answers_are_lost_does_not_say_that_the_rest_is_not_parked(wire, calls, server, monkeypatch):
+    monkeypatch.setenv("PREFECT_INTEGRATIONS_ORDERED_QUEUE_STALL_TIMEOUT", "PT1S")
+    server.create_faults = [None, *["answer lost"] * 100]
+
+    with pytest.raises(SubmissionIncomplete, match=r"^At least the first 100 runs are parked: ") as caught:
+        calls.park(DEPLOYMENT, [{"number": number} for number in range(150)], submission_key="s")
+
+    assert (caught.value.parked_count, caught.value.may_be_more) == (100, True)
     assert len(server.runs) == 150
 
 

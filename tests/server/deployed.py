@@ -124,3 +124,10 @@ class Deployed:
         run_id = run if isinstance(run, UUID) else run.flow_run_id
         states = self.client.request("GET", "/flow_run_states/", params={"flow_run_id": str(run_id)}).json()
         return [state["name"] for state in sorted(states, key=lambda state: state["timestamp"])]
+
+
+def give_work_pool(queue: Deployed) -> None:
+    """Deploy again with a work pool, as one who had served it: a run that is there keeps to no work queue."""
+    body = {"name": f"pool-{uuid4().hex[:8]}", "type": "process"}
+    pool = queue.client.request("POST", "/work_pools/", json=body).json()
+    queue.client.request("PATCH", f"/deployments/{queue.id}", json={"work_pool_name": pool["name"]})

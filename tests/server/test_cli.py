@@ -19,12 +19,13 @@ from prefect.exceptions import PrefectHTTPStatusError
 from ordered_queue import PARKED_TAG, fill_free_slots_sync
 from ordered_queue._calls import PROMOTED_MESSAGE
 from ordered_queue._drive import drive_sync
-from ordered_queue._steps.queue import cancel_submission, unpark
+from ordered_queue._steps.queue import cancel_submission, list_queue, unpark
 from ordered_queue.cli import main
 from ordered_queue.embedded import free_port
 from tests.conftest import ROOT
-from tests.interruption import with_interruption
-from tests.server.deployed import wait_until
+from tests.interruption import counting_requests, with_interruption
+from tests.server.deployed import give_work_pool, wait_until
+from tests.server.slots import lapse
 
 API_KEY = "pnu_this-must-not-be-seen"
 SCHEMA = {
@@ -324,6 +325,60 @@ def test_ls_prints_one_json_object_for_a_program(command, busy_queue):
     assert {run["submission"] for run in shown["runs"]} == {"tuesday"}
     assert [run["flow_run_id"] for run in cut["runs"]] == ids(parked[:3])
     assert cut["more_waiting"] is True
+
+
+def test_ls_gives_runs_out_of_reach_no_slot_and_no_position(command, deploy):
+    queue = deploy(limit=1)
+    stranded = queue.park(3)
+    give_work_pool(queue)
+    parked = queue.park(2)
+
+    _, out, err = command("ls", queue.name, "--limit", "2")
+    _, printed, _ = command("ls", queue.name, "--json", "--limit", "2")
+    shown = json.loads("\n".join(printed))
+
+    assert out[0] == f"{queue.name}: limit 1, 1 occupied, 1 waiting, 3 out of reach"
+    assert [run["flow_run_id"] for run in shown["runs"]] == ids([*parked, *stranded[:2]])
+    assert [run["standing"] for run in shown["runs"]] == ["promoted", "waiting", "out of reach", "out of reach"]
+    assert [run["position"] for run in shown["runs"]] == [None, 0, None, None]
+    assert [run["state"] for run in shown["runs"]] == ["Late", "Parked", "Late", "Parked"]
+    assert "`ordered-queue doctor` says what to do" in err
+
+
+def test_ls_marks_a_run_without_a_sign_of_life_as_doctor_names_it(command, deploy, doctor, later):
+    queue = deploy(limit=1)
+    parked = queue.park(3)
+    queue.start(parked[0])
+    lapse(queue, parked[0])
+    queue.set_state(parked[1], "SCHEDULED", name="Late")
+    queue.start(parked[1])
+    _, early, _ = command("ls", queue.name)
+    later(6)
+
+    _, out, err = command("ls", queue.name)
+    _, printed, _ = command("ls", queue.name, "--json")
+    shown = json.loads("\n".join(printed))
+
+    assert early[0] == f"{queue.name}: limit 1, 2 occupied, 1 waiting"
+    assert out[0] == f"{queue.name}: limit 1, 1 occupied, 1 waiting, 1 without a sign of life"
+    assert [run["flow_run_id"] for run in shown["runs"]] == ids([parked[1], parked[0], parked[2]])
+    assert [run["standing"] for run in shown["runs"]] == ["active", "zombie", "waiting"]
+    assert "`ordered-queue doctor` says what to do about it" in err
+    assert doctor(queue.name)[1]["zombie"]["flow_run_ids"] == ids(parked[:1])
+
+
+def test_ls_makes_one_request_more_where_a_run_may_be_a_zombie(deploy, later):
+    queue = deploy(limit=1)
+    run = queue.park(2)[0]
+    queue.start(run)
+    healthy, suspicious = [], []
+
+    later(6)
+    drive_sync(queue.client, counting_requests(list_queue(queue.id, 50), healthy))
+    lapse(queue, run)
+    drive_sync(queue.client, counting_requests(list_queue(queue.id, 50), suspicious))
+
+    assert (len(healthy), len(suspicious)) == (4, 5)
 
 
 def test_sweep_fills_one_queue_or_every_queue(command, deploy):

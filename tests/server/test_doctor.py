@@ -13,17 +13,18 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 
 import ordered_queue._drive
 from ordered_queue import PARKED_TAG, sweep_sync
+from ordered_queue._doctor import remedies
+from ordered_queue._doctor.diagnosis import diagnose
+from ordered_queue._doctor.findings import Kind
+from ordered_queue._doctor.look import look
 from ordered_queue._drive import drive_sync
-from ordered_queue._steps import remedies
-from ordered_queue._steps.doctor import look
 from ordered_queue._steps.effects import Send
 from ordered_queue._steps.fill import Filled, fill
 from ordered_queue._steps.sweep import sweep
 from ordered_queue.cli import main
-from ordered_queue.diagnosis import diagnose
 from ordered_queue.embedded import free_port
-from ordered_queue.findings import Kind
 from tests.interruption import Crash, counting_requests, crashing_after
+from tests.server.deployed import give_work_pool
 from tests.server.slots import counter_of, lapse, leak
 
 TIMEOUT = timedelta(minutes=30)
@@ -417,3 +418,19 @@ def test_doctor_exits_1_when_a_slot_is_free_and_nobody_fills_it(deploy, doctor):
 
     assert code == 1
     assert found["slot-unfilled"]["severity"] == "warning"
+
+
+def test_doctor_tells_of_runs_parked_before_the_deployment_had_a_work_pool(deploy, doctor, client):
+    queue = deploy(limit=1)
+    stranded = [run.flow_run_id for run in queue.park(2)]
+    give_work_pool(queue)
+    runs = queue.park(2)
+
+    code, found = doctor(queue.name, "--fix", "--yes")
+
+    assert code == 1
+    assert found["out-of-reach"]["flow_run_ids"] == [str(stranded[1]), str(stranded[0])]
+    assert "1 of them stays Late" in found["out-of-reach"]["what"]
+    assert (found["out-of-reach"]["severity"], found["out-of-reach"]["fix"]) == ("warning", None)
+    assert "slot-unfilled" not in found
+    assert queue.states([*stranded, *(run.flow_run_id for run in runs)]) == ["Late", "Parked", "Late", "Parked"]

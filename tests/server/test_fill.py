@@ -14,7 +14,7 @@ from ordered_queue._drive import drive_sync
 from ordered_queue._steps.fill import MOST_PROMOTIONS, Filled, fill
 from tests.conftest import on_both_databases
 from tests.interruption import counting_requests
-from tests.server.deployed import wait_until
+from tests.server.deployed import give_work_pool, wait_until
 
 pytestmark = on_both_databases
 
@@ -358,8 +358,7 @@ def test_a_run_that_no_worker_is_ever_given_holds_nobody_up(deploy, client):
     """Its deployment had no work pool when it was parked; a run's work queue cannot be changed."""
     queue = deploy(limit=1)
     stranded = queue.create_waiting(2)
-    pool = client.request("POST", "/work_pools/", json={"name": f"pool-{uuid4().hex[:8]}", "type": "process"}).json()
-    client.request("PATCH", f"/deployments/{queue.id}", json={"work_pool_name": pool["name"]})
+    give_work_pool(queue)
     filled = Filled()
 
     drive_sync(client, fill(queue.id, None, timedelta(minutes=30), filled))

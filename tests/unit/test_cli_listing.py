@@ -1,17 +1,19 @@
 from datetime import timedelta
+from uuid import UUID
 
 import pytest
 
 from ordered_queue.cli.listing import as_object, columns_for, header, in_words, shown_runs
 from ordered_queue.promotion import decide, limit_of
-from ordered_queue.runs import QueueListing
+from ordered_queue.runs import QueueListing, Standing
 from ordered_queue.submission import SUBMISSION_LABEL
 from tests.factories import NOW, a_deployment, a_run, bounced, parked, promoted, running
 
 
 def a_listing(*runs, limit: int | None = 2, is_whole: bool = True, **fields) -> QueueListing:
+    aside = fields.pop("aside", {})
     deployment = a_deployment(limit, **fields)
-    return QueueListing(deployment, NOW, decide(runs, limit_of(deployment), NOW), is_whole)
+    return QueueListing(deployment, NOW, decide(runs, limit_of(deployment), NOW, aside=aside), is_whole)
 
 
 def test_a_listing_shows_what_occupies_first_and_then_what_waits_in_order():
@@ -30,6 +32,35 @@ def test_a_listing_shows_what_occupies_first_and_then_what_waits_in_order():
         (4, "waiting", 1),
         (5, "waiting", 2),
     ]
+
+
+def test_a_listing_shows_runs_out_of_reach_last_without_a_slot_or_a_position():
+    stranded = [parked(1), promoted(2), parked(3)]
+    listing = a_listing(*stranded, parked(4), aside={run.id: Standing.OUT_OF_REACH for run in stranded})
+
+    shown = [(run.verdict.run.id.int, run.state, run.verdict.position) for run in shown_runs(listing, 2)]
+    found = as_object("a/b", listing, shown_runs(listing, 50), 50)
+
+    assert shown == [(4, "waiting", 0), (2, "Late (out of reach)", None), (1, "Parked (out of reach)", None)]
+    assert header("a/b", listing, 50) == "a/b: limit 2, 0 occupied, 1 waiting, 3 out of reach"
+    assert (found["occupied"], found["waiting"], found["out_of_reach"]) == (0, 1, 3)
+    assert (found["runs"][1]["standing"], found["runs"][1]["reason"]) == (
+        "out of reach",
+        "no worker is ever given it, for it belongs to no work queue",
+    )
+
+
+def test_a_listing_shows_a_zombie_behind_what_occupies_and_gives_its_slot_to_the_next():
+    listing = a_listing(running(1), running(2), parked(3), aside={UUID(int=1): Standing.ZOMBIE})
+
+    shown = [(run.verdict.run.id.int, run.state) for run in shown_runs(listing, 50)]
+    found = as_object("a/b", listing, shown_runs(listing, 50), 50)
+
+    assert shown == [(2, "Running"), (1, "Running (no sign of life)"), (3, "waiting")]
+    assert header("a/b", listing, 50) == "a/b: limit 2, 1 occupied, 1 waiting, 1 without a sign of life"
+    assert (found["occupied"], found["zombies"]) == (1, 1)
+    assert found["runs"][1]["standing"] == "zombie"
+    assert [run.id.int for run in listing.decision.promote] == [3]
 
 
 def test_a_listing_shows_no_more_waiting_runs_than_asked_for():
@@ -67,6 +98,8 @@ def test_an_object_holds_what_a_program_needs():
         "occupied": 0,
         "waiting": 1,
         "more_waiting": False,
+        "out_of_reach": 0,
+        "zombies": 0,
         "runs": [
             {
                 "flow_run_id": str(parked(2).id),

@@ -7,9 +7,18 @@ import pytest
 from prefect.client.schemas.objects import DeploymentStatus, StateType, WorkPool, WorkQueue
 
 from ordered_queue import PARK_DELAY, PARKED_TAG
-from ordered_queue.diagnosis import diagnose, diagnose_all
-from ordered_queue.findings import EndZombie, Finding, Kind, LowerCounter, Severity, by_severity, needs_attention
-from ordered_queue.observation import Observation, counter_of
+from ordered_queue._doctor.diagnosis import diagnose, diagnose_all
+from ordered_queue._doctor.findings import (
+    EndZombie,
+    Finding,
+    Kind,
+    LowerCounter,
+    Severity,
+    by_severity,
+    needs_attention,
+)
+from ordered_queue._doctor.observation import Observation
+from ordered_queue.counting import counter_of
 from tests.factories import NOW, a_deployment, a_run, bounced, parked, promoted, running
 
 DEPLOYMENT_ID = UUID(int=1000)
@@ -336,3 +345,36 @@ def test_severities_stand_in_order_in_the_enum():
 
     assert severities == sorted(severities)
     assert len({kind.code for kind in Kind}) == len(Kind)
+
+
+def test_runs_that_no_worker_is_given_are_told_of_once_and_by_no_other_rule():
+    deployment = a_limited_deployment(limit=2, work_queue_id=UUID(int=7))
+    stranded = [
+        promoted(1, work_queue_id=None),
+        parked(2, since=NOW - 90 * MINUTE, created=NOW - 20 * 24 * 60 * MINUTE, work_queue_id=None),
+    ]
+
+    (found,) = diagnose(an_observation(*stranded, deployment=deployment))
+
+    assert (found.kind, found.age, found.remedy) == (Kind.OUT_OF_REACH, 90 * MINUTE, None)
+    assert found.flow_run_ids == tuple(run.id for run in stranded)
+    assert found.what == (
+        "2 runs (run-1, run-2) belong to no work queue, while the deployment now has one, so no worker is given them; "
+        "1 of them stays Late"
+    )
+    assert needs_attention([found])
+
+
+def test_a_slot_is_not_taken_by_a_promoted_run_that_no_worker_is_given():
+    deployment = a_limited_deployment(limit=1, work_queue_id=UUID(int=7))
+    waiting = parked(2, work_queue_id=UUID(int=7))
+
+    assert kinds(promoted(1), waiting, deployment=deployment) == [Kind.OUT_OF_REACH, Kind.SLOT_UNFILLED]
+
+
+def test_a_count_of_runs_that_no_worker_is_given_is_no_more_than_what_was_read():
+    deployment = a_limited_deployment(work_queue_id=UUID(int=7))
+
+    (found,) = diagnose(an_observation(parked(1), deployment=deployment, head_is_whole=False))
+
+    assert found.what.startswith("at least 1 run (run-1) ")

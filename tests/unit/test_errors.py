@@ -19,14 +19,17 @@ def test_a_bad_row_leaves_the_advice_to_its_reason_when_there_is_none():
 
 
 @pytest.mark.parametrize(
-    ("count", "done"),
+    ("count", "may_be_more", "done"),
     [
-        (0, "No run is parked for certain"),
-        (1, "The first run is parked, the rest is not"),
-        (2, "The first 2 runs are parked, the rest is not"),
+        (0, True, "No run is parked for certain"),
+        (1, True, "At least the first run is parked"),
+        (2, True, "At least the first 2 runs are parked"),
+        (0, False, "Nothing of it was sent"),
+        (1, False, "The first run is parked, nothing of the rest was sent"),
+        (2, False, "The first 2 runs are parked, nothing of the rest was sent"),
     ],
 )
-def test_an_incomplete_submission_says_how_far_it_got(count, done):
-    assert str(SubmissionIncomplete(count, "k", "no answer")) == (
+def test_an_incomplete_submission_says_how_far_it_got(count, may_be_more, done):
+    assert str(SubmissionIncomplete(count, "k", "no answer", may_be_more=may_be_more)) == (
         f"{done}: no answer. Submit the same runs again with submission_key='k'; nothing will be parked twice."
     )

@@ -1,4 +1,5 @@
 from datetime import datetime, timedelta, timezone
+from uuid import UUID
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -6,7 +7,7 @@ from prefect.client.schemas.objects import FlowRun, StateType
 from prefect.types import DateTime
 
 from ordered_queue import PARK_DELAY, PARKED_TAG, parked_time
-from ordered_queue.ordering import order_key, standing, submission_base
+from ordered_queue.ordering import is_out_of_reach, order_key, standing, submission_base
 from ordered_queue.runs import Standing
 from tests.factories import FLOW_ID, NOW, a_run, bounced, parked, promoted, running
 
@@ -65,6 +66,22 @@ def test_a_submission_appends_behind_the_tail_when_the_clock_went_backwards():
     second = submission_base(NOW - timedelta(minutes=3), parked_time(first, 99), timedelta(0))
 
     assert parked_time(second, 0) == parked_time(first, 99) + MILLISECOND
+
+
+@pytest.mark.parametrize(
+    ("run", "work_queue_id", "expected"),
+    [
+        (parked(1), UUID(int=7), True),
+        (promoted(1), UUID(int=7), True),
+        (parked(1), None, False),
+        (parked(1, work_queue_id=UUID(int=8)), UUID(int=7), False),
+        (running(1), UUID(int=7), False),
+        (a_run(name="AwaitingRetry", due=NOW, empirical_policy={"retry_type": "in_process"}), UUID(int=7), False),
+    ],
+    ids=["parked", "promoted", "served", "of another queue", "running", "retries in its process"],
+)
+def test_a_run_is_out_of_reach_if_it_needs_a_worker_and_belongs_to_no_work_queue(run, work_queue_id, expected):
+    assert is_out_of_reach(run, work_queue_id) is expected
 
 
 @pytest.mark.parametrize(

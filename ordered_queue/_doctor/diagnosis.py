@@ -1,6 +1,7 @@
 """What is wrong with one queue, judged from what was read of it.
 
-Here: how the deployment and what stands around it are set up. `diagnosis_of_runs` judges the runs and the counter.
+Here: how the deployment and what stands around it are set up. `diagnosis_of_slots` judges the counter and the slots,
+`diagnosis_of_runs` the runs.
 
 Pure: no client, no clock, no settings.
 """
@@ -13,11 +14,12 @@ from uuid import UUID
 
 from prefect.client.schemas.objects import DeploymentStatus, FlowRun, Worker, WorkerStatus
 
-from ordered_queue import promotion
-from ordered_queue.diagnosis_of_runs import runs_findings, some
-from ordered_queue.findings import Finding, Kind, by_severity
-from ordered_queue.observation import Observation, aged
-from ordered_queue.ordering import PARKED_TAG
+from ordered_queue import counting, promotion
+from ordered_queue._doctor.diagnosis_of_runs import runs_findings
+from ordered_queue._doctor.diagnosis_of_slots import slots_findings
+from ordered_queue._doctor.findings import Finding, Kind, by_severity
+from ordered_queue._doctor.observation import Observation, aged, some
+from ordered_queue.ordering import PARKED_TAG, PROMOTED_STATE
 from ordered_queue.submission import is_cancel_new
 
 CLOCK_TOLERANCE = timedelta(seconds=3)
@@ -27,7 +29,14 @@ CLOCK_TOLERANCE = timedelta(seconds=3)
 def diagnose(seen: Observation) -> tuple[Finding, ...]:
     """Everything that is to be said of one queue, the gravest first."""
     return by_severity(
-        [*_limit_findings(seen), *_polling_findings(seen), *_capacity_findings(seen), *runs_findings(seen)]
+        [
+            *_limit_findings(seen),
+            *_polling_findings(seen),
+            *_reach_findings(seen),
+            *_capacity_findings(seen),
+            *slots_findings(seen),
+            *runs_findings(seen),
+        ]
     )
 
 
@@ -140,6 +149,29 @@ def _polling_findings(seen: Observation) -> Generator[Finding, None, None]:
 def _workers(workers: Sequence[Worker]) -> str:
     online = [worker.name for worker in workers if worker.status == WorkerStatus.ONLINE]
     return f" (its pool's workers {', '.join(online)} are online: do they poll this work queue?)" if online else ""
+
+
+def _reach_findings(seen: Observation) -> Generator[Finding, None, None]:
+    """Runs that no worker is ever given: parked before the deployment had a work pool, or their work queue is gone.
+
+    No remedy for `--fix`: a run cannot be moved. Cancelled and parked again it is another run, with another id, at the
+    end of the queue and unknown to whoever waits for the first one, and if its creation failed it would be lost.
+    """
+    if not seen.out_of_reach:
+        return
+    late = sum(run.state is not None and run.state.name == PROMOTED_STATE for run in seen.out_of_reach)
+    since = min(filter(None, map(counting.state_since, seen.out_of_reach)), default=None)
+    at_least = "" if seen.is_whole and seen.head_is_whole else "at least "
+    yield aged(
+        seen,
+        Kind.OUT_OF_REACH,
+        f"{at_least}{some(seen.out_of_reach)} belong to no work queue, while the deployment now has one, so no worker "
+        f"is given them; {late or 'none'} of them stay{'s' if late == 1 else ''} Late",
+        "cancel them (`prefect flow-run cancel ID`, or `ordered-queue cancel --submission KEY`) and park them again "
+        "under a new submission key, since the old one finds the cancelled runs. Prefect cannot move them",
+        since,
+        seen.out_of_reach,
+    )
 
 
 def _capacity_findings(seen: Observation) -> Generator[Finding, None, None]:

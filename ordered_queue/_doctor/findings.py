@@ -35,6 +35,11 @@ class Kind(Enum):
     ZOMBIE = ("zombie", Severity.ERROR, "its slot is free on the server and it no longer counts as occupying")
     NOBODY_POLLS = ("nobody-polls", Severity.ERROR, "promoted runs are not started")
     ORPHANS = ("orphans", Severity.WARNING, "they never start: nobody polls for a deployment that is gone")
+    OUT_OF_REACH = (
+        "out-of-reach",
+        Severity.WARNING,
+        "they never start, promoted or not; the queue passes over some 800 of them and stands still behind more",
+    )
     ODD_RUN = ("odd-run", Severity.WARNING, "a queue that holds it cannot be put in order, so it may stand still")
     NOT_TAKEN = ("not-taken", Severity.WARNING, "it counts as occupying a slot until promoted_timeout has passed")
     LONG_PENDING = ("long-pending", Severity.WARNING, "it holds a slot and does not run")

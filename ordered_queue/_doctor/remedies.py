@@ -20,13 +20,14 @@ from dataclasses import dataclass
 from typing import Any, cast
 from uuid import UUID, uuid4
 
-from ordered_queue import _calls, _doctor_calls
-from ordered_queue._steps.doctor import PATIENCE, look
+from ordered_queue import _calls
+from ordered_queue._doctor import calls
+from ordered_queue._doctor.diagnosis import diagnose
+from ordered_queue._doctor.findings import EndZombie, Finding, LowerCounter
+from ordered_queue._doctor.look import PATIENCE, look
 from ordered_queue._steps.effects import Patience, Steps, ask, malformed
 from ordered_queue.counting import LEASE_DURATION
-from ordered_queue.diagnosis import diagnose
 from ordered_queue.errors import RequestFailed
-from ordered_queue.findings import EndZombie, Finding, LowerCounter
 
 ONCE = Patience(attempt_seconds=30, total_seconds=0, most_attempts=1)
 """For requests that would do their work twice if they were sent twice."""
@@ -66,14 +67,14 @@ def apply(finding: Finding) -> Steps[Outcome]:
 
 def _lower_counter(remedy: LowerCounter) -> Steps[Outcome]:
     before = yield from _counter(remedy.limit_name)
-    yield from ask(_doctor_calls.lower_counter(remedy.limit_name, remedy.slots), ONCE)
+    yield from ask(calls.lower_counter(remedy.limit_name, remedy.slots), ONCE)
     after = yield from _counter(remedy.limit_name)
     return Outcome(after < before, f"active_slots was {before} and is {after}")
 
 
 def _end_zombie(remedy: EndZombie) -> Steps[Outcome]:
     try:
-        yield from ask(_doctor_calls.renew_lease(remedy.lease_id, LEASE_DURATION.total_seconds()), PATIENCE)
+        yield from ask(calls.renew_lease(remedy.lease_id, LEASE_DURATION.total_seconds()), PATIENCE)
     except RequestFailed as error:
         if error.status != 410:
             raise
@@ -84,7 +85,7 @@ def _end_zombie(remedy: EndZombie) -> Steps[Outcome]:
     if run.get("id") != str(remedy.state_id):
         return (yield from _left_alone(remedy, f"it is {run.get('name', 'gone')} by now"))
     try:
-        yield from ask(_doctor_calls.end_run(remedy.flow_run_id, remedy.state_type, uuid4()), PATIENCE)
+        yield from ask(calls.end_run(remedy.flow_run_id, remedy.state_type, uuid4()), PATIENCE)
     except RequestFailed as error:
         if error.status != 404:
             raise
@@ -97,24 +98,24 @@ def _end_zombie(remedy: EndZombie) -> Steps[Outcome]:
 
 def _left_alone(remedy: EndZombie, why: str) -> Steps[Outcome]:
     """Take back the slot that was taken for it."""
-    yield from ask(_doctor_calls.lower_counter(remedy.limit_name, 1), ONCE)
+    yield from ask(calls.lower_counter(remedy.limit_name, 1), ONCE)
     return Outcome(False, f"left alone: {why}")
 
 
 def _raise_counter(limit_name: str) -> Steps[None]:
     try:
-        yield from ask(_doctor_calls.raise_counter(limit_name), ONCE)
+        yield from ask(calls.raise_counter(limit_name), ONCE)
     except RequestFailed as error:
         if error.status != 423:
             raise
         # Full: no run can be entering, so the worst that a plain write can miss is one that leaves. The counter is
         # then too high, which is the harmless side.
         counter = yield from _counter(limit_name)
-        yield from ask(_doctor_calls.set_counter(limit_name, counter + 1), PATIENCE)
+        yield from ask(calls.set_counter(limit_name, counter + 1), PATIENCE)
 
 
 def _counter(limit_name: str) -> Steps[int]:
-    call = _doctor_calls.read_limit(limit_name)
+    call = calls.read_limit(limit_name)
     answer = yield from ask(call, PATIENCE)
     try:
         return int(answer.body["active_slots"])

@@ -5,18 +5,21 @@ Pure: no client, no clock, no settings.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
+from uuid import UUID
 
 from prefect.client.schemas.objects import FlowRun, Worker, WorkPool, WorkQueue
 from prefect.client.schemas.responses import DeploymentResponse
 
 from ordered_queue import counting, promotion
-from ordered_queue.findings import Finding, Kind, Remedy
-from ordered_queue.ordering import aware, order_key, standing
+from ordered_queue._doctor.findings import Finding, Kind, Remedy
+from ordered_queue.ordering import aware, is_out_of_reach, order_key, standing
 from ordered_queue.runs import Standing
+
+MOST_NAMED = 5
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,7 @@ class Observation:
         now: the server's time.
         runs: what waits (its head), is due, or is active; one may be there twice if it moved on between two reads.
         is_whole: whether every occupying run is among them.
+        head_is_whole: whether every waiting run is among them.
         backlog: untagged runs that Prefect bounced: the beginning of a native backlog.
         parents: those that hold a slot of this deployment while a child of theirs waits for one, queued or bounced.
         pool: the deployment's work pool, if it has one.
@@ -41,6 +45,7 @@ class Observation:
     now: datetime
     runs: tuple[FlowRun, ...]
     is_whole: bool = True
+    head_is_whole: bool = True
     backlog: tuple[FlowRun, ...] = ()
     parents: tuple[FlowRun, ...] = ()
     pool: WorkPool | None = None
@@ -53,10 +58,16 @@ class Observation:
         return tuple(run for run in {run.id: run for run in self.runs}.values() if _standing(run, self.now) is None)
 
     @cached_property
+    def out_of_reach(self) -> tuple[FlowRun, ...]:
+        """Runs that no poller is ever given: a fill passes them over, and so does every rule but the one for them."""
+        latest = {run.id: run for run in self.runs}.values()
+        return tuple(run for run in latest if is_out_of_reach(run, self.deployment.work_queue_id))
+
+    @cached_property
     def known(self) -> tuple[FlowRun, ...]:
         """The other runs, each once, the later read of two."""
-        odd = {run.id for run in self.odd}
-        return tuple(run for run in {run.id: run for run in self.runs}.values() if run.id not in odd)
+        left_out = {run.id for run in (*self.odd, *self.out_of_reach)}
+        return tuple(run for run in {run.id: run for run in self.runs}.values() if run.id not in left_out)
 
     def of(self, *standings: Standing) -> tuple[FlowRun, ...]:
         """The runs of these standings."""
@@ -78,6 +89,13 @@ class Observation:
         """What holds a slot by its state."""
         return self.of(Standing.ACTIVE, Standing.RETRYING)
 
+    @cached_property
+    def zombies(self) -> dict[UUID, timedelta]:
+        """Active runs whose lease has lapsed, and how old their states are; none where not all could be counted."""
+        if not self.is_whole:
+            return {}
+        return counting.zombies_to_tell_of(self.known, self.now, self.counter_before, self.deployment)
+
     @property
     def has_own_limit(self) -> bool:
         """Whether no other deployment takes slots of its limit."""
@@ -92,26 +110,16 @@ class Observation:
     @property
     def has_steady_counter(self) -> bool:
         """Whether no slot was taken or given back while the runs were read."""
-        return self.counter_before is not None and self.counter_before == counter_of(self.deployment)
+        return self.counter_before is not None and self.counter_before == counting.counter_of(self.deployment)
 
     @property
     def lease_duration(self) -> timedelta:
         """How long a lease lasts that nobody renews."""
-        options = self.deployment.concurrency_options
-        seconds = None if options is None else options.grace_period_seconds
-        return max(counting.LEASE_DURATION, timedelta(seconds=seconds or 0))
+        return counting.lease_duration_of(self.deployment)
 
     def finding(self, kind: Kind, what: str, next_action: str, runs: Iterable[FlowRun] = ()) -> Finding:
         """A finding about this queue."""
         return Finding(kind, what, next_action, self.deployment.id, tuple(run.id for run in runs))
-
-
-def counter_of(deployment: DeploymentResponse) -> tuple[int, datetime | None] | None:
-    """The server's counter and when it, or anything of its limit, was changed last; None without a limit."""
-    limit = deployment.global_concurrency_limit
-    if limit is None:
-        return None
-    return limit.active_slots, None if limit.updated is None else aware(limit.updated, "the limit's last change")
 
 
 def aged(
@@ -136,3 +144,14 @@ def _standing(run: FlowRun, now: datetime) -> Standing | None:
         return standing(run, now)
     except ValueError:
         return None
+
+
+def some(runs: Sequence[FlowRun]) -> str:
+    """How many runs, and the names of the first few."""
+    names = ", ".join(run.name for run in runs[:MOST_NAMED])
+    return f"{len(runs)} run{'' if len(runs) == 1 else 's'} ({names}{', …' if len(runs) > MOST_NAMED else ''})"
+
+
+def minutes(duration: timedelta) -> str:
+    """A duration as a finding tells it."""
+    return f"{duration.total_seconds() / 60:.0f} min"
