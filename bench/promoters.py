@@ -9,6 +9,7 @@ Each round frees one, two or three of three slots; then all fill at once. It is 
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import tempfile
 import time
@@ -33,6 +34,7 @@ def main(given: Sequence[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=2000, help=f"rounded up to a multiple of {ROUNDS} (2000)")
     parser.add_argument("--database", choices=conftest.DATABASES, default="sqlite")
     options = parser.parse_args(given)
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # so that all that was started ends
     seen: Counter[str] = Counter()
     started = time.monotonic()
     with (

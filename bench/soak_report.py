@@ -70,6 +70,7 @@ def report(
     lines.append(f"Ended by themselves: {', '.join(crew.ended) or 'nobody'}.")
     for queue in queues:
         lines += _circumstances(queue, verdicts[queue], crew)
+        lines += _disorder(verdicts[queue])
     return "\n".join(lines) + "\n", all(verdict.counts[row] == 0 for verdict in verdicts.values() for row in BAD)
 
 
@@ -103,3 +104,16 @@ def _circumstances(queue: str, verdict: Verdict, crew: Crew) -> list[str]:
     before = [kill for kill in crew.kills if since - around < kill.when < since + duration]
     told = ", ".join(f"{kill.what} {(kill.when - since).total_seconds():+.0f} s" for kill in before) or "nothing"
     return [f"Killed around the longest idle slot of {queue} ({duration.total_seconds():.1f} s): {told}."]
+
+
+def _disorder(verdict: Verdict) -> list[str]:
+    """What is needed to understand each promotion out of order: all states of both runs."""
+    lines: list[str] = []
+    for run, when, passed in verdict.overtaken:
+        lines += ["", f"Out of order: {run.key} was promoted at {when:%H:%M:%S.%f}, and {passed.run.key} waited."]
+        for each in (run, passed.run):
+            states = ", ".join(f"{at:%H:%M:%S.%f} {name}" for at, _, name in each.states)
+            lines.append(
+                f"- {each.key}, parked at {each.parked:%H:%M:%S.%f}, made {each.created:%H:%M:%S.%f}: {states}"
+            )
+    return lines

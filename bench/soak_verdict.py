@@ -59,9 +59,16 @@ class Spell:
 
 @dataclass
 class Verdict:
-    """What happened in one queue."""
+    """What happened in one queue.
+
+    Attributes:
+        counts: how often what happened.
+        longest: how long it took at most, and since when.
+        overtaken: for each promotion out of order, the run promoted and the first one that it overtook.
+    """
 
     counts: Counter[str] = field(default_factory=Counter)
+    overtaken: list[tuple[History, datetime, Spell]] = field(default_factory=list)
     longest: dict[str, tuple[timedelta, datetime | None]] = field(default_factory=dict)
 
     def at_most(self, what: str, duration: timedelta, when: datetime) -> None:
@@ -143,8 +150,10 @@ def _judge_times(verdict: Verdict, runs: Sequence[History], limit: int, ended: d
             verdict.counts["promoted while it did not wait"] += 1
             continue
         earlier = [spell for spell in waits if spell.start < when < spell.end and spell.order() < mine.order()]
-        if any(when - spell.start > ONE_FILL for spell in earlier):
+        passed = [spell for spell in earlier if when - spell.start > ONE_FILL]
+        if passed:
             verdict.counts["out of order"] += 1
+            verdict.overtaken.append((mine.run, when, min(passed, key=Spell.order)))
         elif earlier:
             verdict.counts["overtaken by a race"] += 1
     for run in runs:
