@@ -117,8 +117,7 @@ def fill(
         yield from require_server_for(chosen, patience)
         refused = yield from _promote_in_order(chosen, snapshot.now, patience, filled)
         waiting = sum(standing(run, snapshot.now) is Standing.WAITING for run in snapshot.runs)
-        limit = promotion.limit_of(snapshot.deployment)
-        more_may_fit = len(chosen) >= waiting and not snapshot.head_is_whole and (limit is None or waiting < limit)
+        more_may_fit = len(chosen) >= waiting and not snapshot.head_is_whole
         if not refused and (not more_may_fit or len(filled.promoted) >= most):
             return
 
