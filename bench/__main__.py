@@ -9,7 +9,6 @@ python -m bench --all --write
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -19,7 +18,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from bench.environment import ROOT, isolated, machine
+from bench.environment import ROOT, end_on_sigterm, isolated, machine
 from bench.records import append, latest, read
 
 RESULTS = ROOT / ".bench" / "results.jsonl"
@@ -30,7 +29,7 @@ SIZES = ("trial", "short", "full")
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; 0, or 2 for a name that is not known."""
     options = _parser().parse_args(arguments)
-    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    end_on_sigterm()
     console = Console(highlight=False)
     with isolated() as folder:
         # Only now: Prefect reads its settings when it is imported.

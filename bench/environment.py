@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import platform
+import signal
+import sys
 import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -37,6 +39,11 @@ def isolated() -> Generator[Path, None, None]:
             }
         )
         yield folder
+
+
+def end_on_sigterm() -> None:
+    """Leave by an exception when told to end, so that all that was started ends with us."""
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
 
 
 def machine() -> dict[str, Any]:

@@ -9,7 +9,6 @@ Each round frees one, two or three of three slots; then all fill at once. It is 
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
 import tempfile
 import time
@@ -22,6 +21,7 @@ from tests import conftest  # first: it takes the caller's own settings out of t
 from prefect.client.orchestration import get_client
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
+from bench.environment import end_on_sigterm
 from ordered_queue.embedded import EmbeddedServer, prefect_server
 from tests.postgresql import postgresql
 from tests.server.deployed import Deployed
@@ -34,7 +34,7 @@ def main(given: Sequence[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=2000, help=f"rounded up to a multiple of {ROUNDS} (2000)")
     parser.add_argument("--database", choices=conftest.DATABASES, default="sqlite")
     options = parser.parse_args(given)
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # so that all that was started ends
+    end_on_sigterm()
     seen: Counter[str] = Counter()
     started = time.monotonic()
     with (

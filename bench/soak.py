@@ -16,7 +16,6 @@ import argparse
 import asyncio
 import json
 import random
-import signal
 import sys
 import tempfile
 import time
@@ -28,12 +27,12 @@ from typing import Any
 
 import httpx
 
+from bench.environment import ROOT, end_on_sigterm
 from bench.soak_cluster import Cluster, cluster
 from bench.soak_crew import Crew, Member, killers
 from bench.soak_report import report
 from bench.soak_verdict import History, Verdict, judge
 
-ROOT = Path(__file__).parent.parent
 POOL = "soak"
 TICK_SECONDS = 0.5
 SUBMITTERS = {"light": ("a", "b", "c"), "served": ("d",), "worker": ("e",)}
@@ -57,7 +56,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
 def main(given: Sequence[str] | None = None) -> int:
     """Run the soak and print its table; 0 if all that must not happen did not."""
     options = arguments(given)
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # so that all that was started ends
+    end_on_sigterm()
     random.seed(options.seed)
     with tempfile.TemporaryDirectory(prefix="ordered-queue-soak-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
@@ -83,10 +82,10 @@ def start_everybody(crew: Crew, options: argparse.Namespace) -> dict[str, str]:
     journals = {name: folder / f"{name}.journal" for name in SUBMITTERS}
     for journal in (*journals.values(), folder / "submitters.journal", folder / "errors.journal"):
         journal.touch()
-    quick = {"PREFECT_WORKER_QUERY_SECONDS": "1", "PREFECT_RUNNER_POLL_FREQUENCY": "1", "PREFECT_LOGGING_LEVEL": "INFO"}
+    quick = {"PREFECT_WORKER_QUERY_SECONDS": "1", "PREFECT_LOGGING_LEVEL": "INFO"}
     work = [python, "-m", "prefect", "worker", "start", "--type", options.worker_type, "--pool", POOL]
     crew.add(Member("worker", "worker", work, folder, quick))
-    serve = [python, "-m", "bench.soak_flows", "served", str(options.real_limit)]
+    serve = [python, "-m", "bench.soak_flows", str(options.real_limit)]
     crew.add(Member("serve", "serve", serve, ROOT, quick))
     wait_for_text(crew, "worker", "started!")
     wait_for_text(crew, "serve", "Start-up recovery")

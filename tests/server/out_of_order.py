@@ -3,6 +3,7 @@
 It stands in the place of `flows/example.py`; see `test_demo.py`.
 """
 
+import signal
 import time
 
 from prefect import flow, get_client
@@ -25,4 +26,4 @@ if __name__ == "__main__":
         for state in (Running, Completed):
             for run in runs:
                 client.set_flow_run_state(run.id, state(), force=True)
-    time.sleep(3600)  # as a runner, until it is stopped
+    signal.pause()  # as a runner, until it is stopped

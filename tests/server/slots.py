@@ -12,6 +12,16 @@ def lapse(queue, run):
     queue.client.request("POST", "/v2/concurrency_limits/decrement-with-lease", json={"lease_id": str(lease_id)})
 
 
+def zombie_beside_a_live_run(queue):
+    """Three runs of a queue with limit 1: the lease of the first has lapsed, and the second took its slot."""
+    runs = queue.park(3)
+    queue.start(runs[0])
+    lapse(queue, runs[0])
+    queue.set_state(runs[1], "SCHEDULED", name="Late")
+    queue.start(runs[1])
+    return runs
+
+
 def leak(queue, slots=1):
     """Let the server count slots that no run holds."""
     limit = queue.client.read_deployment(queue.id).global_concurrency_limit

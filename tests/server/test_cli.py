@@ -25,7 +25,7 @@ from ordered_queue.embedded import free_port
 from tests.conftest import ROOT
 from tests.interruption import counting_requests, with_interruption
 from tests.server.deployed import give_work_pool, wait_until
-from tests.server.slots import lapse
+from tests.server.slots import lapse, zombie_beside_a_live_run
 
 API_KEY = "pnu_this-must-not-be-seen"
 SCHEMA = {
@@ -347,11 +347,7 @@ def test_ls_gives_runs_out_of_reach_no_slot_and_no_position(command, deploy):
 
 def test_ls_marks_a_run_without_a_sign_of_life_as_doctor_names_it(command, deploy, doctor, later):
     queue = deploy(limit=1)
-    parked = queue.park(3)
-    queue.start(parked[0])
-    lapse(queue, parked[0])
-    queue.set_state(parked[1], "SCHEDULED", name="Late")
-    queue.start(parked[1])
+    parked = zombie_beside_a_live_run(queue)
     _, early, _ = command("ls", queue.name)
     later(6)
 

@@ -25,7 +25,7 @@ from ordered_queue.cli import main
 from ordered_queue.embedded import free_port
 from tests.interruption import Crash, counting_requests, crashing_after
 from tests.server.deployed import give_work_pool
-from tests.server.slots import counter_of, lapse, leak
+from tests.server.slots import counter_of, lapse, leak, zombie_beside_a_live_run
 
 TIMEOUT = timedelta(minutes=30)
 COMMAND = importlib.import_module("ordered_queue.cli.doctor")  # Where the package itself holds the function.
@@ -78,11 +78,7 @@ def test_doctor_leaves_a_counter_alone_that_was_touched_a_moment_ago(deploy, doc
 
 def test_doctor_ends_a_zombie_and_leaves_the_others_slot_counted(deploy, doctor, later):
     queue = deploy(limit=1)
-    runs = queue.park(3)
-    queue.start(runs[0])
-    lapse(queue, runs[0])
-    queue.set_state(runs[1], "SCHEDULED", name="Late")
-    queue.start(runs[1])
+    runs = zombie_beside_a_live_run(queue)
     assert counter_of(queue) == 1
     later(16)
 

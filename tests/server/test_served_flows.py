@@ -7,7 +7,7 @@ from ordered_queue.testing import assert_in_order
 from tests.server.deployed import Deployed, wait_until
 from tests.server.processes import running
 from tests.server.served import FLOWS, NOT_YET, QUERY_SECONDS, SILENT, deployment
-from tests.server.working import ONLY_ONCE, cancel_all, run_all, state_names
+from tests.server.working import ONLY_ONCE, cancel_all, run_all, see_it_hand_over, state_names
 
 
 def serve(server, log_path, *names, query_seconds="0.5", ready=b"Start-up recovery", **settings):
@@ -72,15 +72,7 @@ def test_the_next_run_starts_however_the_one_before_it_ended(served, name):
 
 @pytest.mark.parametrize("name", ["itself", "itself-async", "subflow"])
 def test_a_flow_that_hands_its_slot_over_itself_promotes_the_next(served, name):
-    queue = served(name)
-    first, second, third = park_sync(queue.id, [{}] * 3, client=queue.client)
-
-    # Not until its end: a quick poller may take it before the slot is free, and Prefect then bounces it for 30 s.
-    wait_until(lambda: "Late" in queue.history(second), 60, "the second run's promotion")
-
-    assert queue.state_of(third) == "Parked"
-    cancel_all(queue, [third, second])
-    wait_until(lambda: queue.state_of(first) == "Completed", 60, "the first run's end")
+    see_it_hand_over(served(name), 60)
 
 
 def test_a_run_that_another_flow_started_hands_its_own_slot_over(served):

@@ -10,7 +10,7 @@ from ordered_queue.embedded import stop
 from ordered_queue.testing import assert_in_order
 from tests.server.deployed import wait_until
 from tests.server.slots import lapse
-from tests.server.working import cancel_all, deploy_to, run_all, state_names, working
+from tests.server.working import deploy_to, run_all, see_it_hand_over, state_names, working
 
 POOL = "processes"
 
@@ -45,15 +45,7 @@ def test_a_worker_starts_runs_in_order(work):
 
 
 def test_a_flow_that_hands_its_slot_over_itself_promotes_the_next_under_a_worker(work):
-    queue = work("hands_over_itself", "worker-itself")
-    first, second, third = park_sync(queue.id, [{}] * 3, client=queue.client)
-
-    # Not until its end: the worker may take it before the slot is free, and Prefect then bounces it for 30 s.
-    wait_until(lambda: "Late" in queue.history(second), 120, "the second run's promotion")
-
-    assert queue.state_of(third) == "Parked"
-    cancel_all(queue, [third, second])
-    wait_until(lambda: queue.state_of(first) == "Completed", 60, "the first run's end")
+    see_it_hand_over(work("hands_over_itself", "worker-itself"), 120)
 
 
 def test_a_worker_starts_the_next_run_when_a_flow_process_is_killed(work):

@@ -48,5 +48,17 @@ def cancel_all(queue, runs):
         queue.cancel(run)
 
 
+def see_it_hand_over(queue, seconds):
+    """Of three runs, see the first, which hands its slot over itself, promote the second and nobody else."""
+    first, second, third = park_sync(queue.id, [{}] * 3, client=queue.client)
+
+    # Not until its end: a quick poller may take it before the slot is free, and Prefect then bounces it for 30 s.
+    wait_until(lambda: "Late" in queue.history(second), seconds, "the second run's promotion")
+
+    assert queue.state_of(third) == "Parked"
+    cancel_all(queue, [third, second])
+    wait_until(lambda: queue.state_of(first) == "Completed", 60, "the first run's end")
+
+
 def state_names(runs):
     return [run.state.name for run in runs]
