@@ -31,7 +31,7 @@ from bench.environment import ROOT, end_on_sigterm
 from bench.soak_cluster import Cluster, cluster
 from bench.soak_crew import Crew, Member, killers
 from bench.soak_report import report
-from bench.soak_verdict import History, Verdict, judge
+from bench.soak_verdict import Entry, History, Verdict, judge
 
 POOL = "soak"
 TICK_SECONDS = 0.5
@@ -210,7 +210,8 @@ async def read_and_judge(
 
     query = """
         SELECT r.id::text, r.idempotency_key, r.expected_start_time, r.created, r.state_type::text AS remains,
-               s.timestamp, s.type::text AS type, s.name
+               s.timestamp, s.type::text AS type, s.name,
+               (s.state_details ->> 'scheduled_time')::timestamptz AS due
         FROM flow_run r JOIN flow_run_state s ON s.flow_run_id = r.id WHERE r.deployment_id = $1 ORDER BY s.timestamp
     """
     connection = await asyncpg.connect(user="postgres", database="postgres", host=servers.database_url.split("=")[1])
@@ -219,9 +220,9 @@ async def read_and_judge(
     try:
         for name, deployment_id in queues.items():
             rows = await connection.fetch(query, deployment_id)
-            states: dict[str, list[tuple[datetime, str, str]]] = {}
+            states: dict[str, list[Entry]] = {}
             for row in rows:
-                states.setdefault(row["id"], []).append((row["timestamp"], row["type"], row["name"]))
+                states.setdefault(row["id"], []).append(Entry(row["timestamp"], row["type"], row["name"], row["due"]))
             runs = {
                 row["id"]: History(
                     row["id"],

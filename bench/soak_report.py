@@ -36,7 +36,7 @@ ROWS = (
     "overtaken by a race",
     "promotions",
 )
-TIMES = ("slot idle while a run waited", "promotion to Pending")
+TIMES = ("slot idle while a run waited", "promoted or due, to Pending")
 
 
 def report(
@@ -112,7 +112,7 @@ def _disorder(verdict: Verdict) -> list[str]:
     for run, when, passed in verdict.overtaken:
         lines += ["", f"Out of order: {run.key} was promoted at {when:%H:%M:%S.%f}, and {passed.run.key} waited."]
         for each in (run, passed.run):
-            states = ", ".join(f"{at:%H:%M:%S.%f} {name}" for at, _, name in each.states)
+            states = ", ".join(f"{entry.when:%H:%M:%S.%f} {entry.name}" for entry in each.states)
             lines.append(
                 f"- {each.key}, parked at {each.parked:%H:%M:%S.%f}, made {each.created:%H:%M:%S.%f}: {states}"
             )

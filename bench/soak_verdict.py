@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from itertools import pairwise
+from itertools import dropwhile, pairwise
 
 FINAL = frozenset({"COMPLETED", "FAILED", "CRASHED", "CANCELLED"})
 ACTIVE = frozenset({"PENDING", "RUNNING", "CANCELLING"})
@@ -23,6 +23,23 @@ OF_A_KILL = timedelta(seconds=180)
 
 
 @dataclass(frozen=True)
+class Entry:
+    """A state that a run was in.
+
+    Attributes:
+        when: since when.
+        type: its type, as ``SCHEDULED``.
+        name: its name.
+        due: when a poller may take a run in it; None if it is not Scheduled.
+    """
+
+    when: datetime
+    type: str
+    name: str
+    due: datetime | None = None
+
+
+@dataclass(frozen=True)
 class History:
     """A run and all its states.
 
@@ -32,7 +49,7 @@ class History:
         parked: the time it was first parked at, by which the queue is ordered.
         created: when it was made.
         state_type: of the state that it remains in; it may not be the one with the latest time.
-        states: (time, type, name), by time.
+        states: by time.
     """
 
     run_id: str
@@ -40,16 +57,25 @@ class History:
     parked: datetime
     created: datetime
     state_type: str
-    states: Sequence[tuple[datetime, str, str]]
+    states: Sequence[Entry]
 
 
 @dataclass(frozen=True)
 class Spell:
-    """How long a run waited, or occupied a slot."""
+    """How long a run waited, or occupied a slot.
+
+    Attributes:
+        run: which run.
+        start: since when.
+        end: until when. A bounced run waits until it is due: from then on a poller may take it.
+        left: when it left the state that it waited in; the end of one that occupied.
+        is_bounced: whether Prefect had put it back.
+    """
 
     run: History
     start: datetime
     end: datetime
+    left: datetime
     is_bounced: bool = False
 
     def order(self) -> tuple[bool, datetime, str]:
@@ -113,7 +139,7 @@ def judge(
 def _outcome(run: History, kills: Sequence[datetime]) -> str:
     if run.state_type in ("COMPLETED", "CANCELLED"):
         return run.state_type.lower()
-    last = run.states[-1][0]
+    last = run.states[-1].when
     # A left run was in its last state from before the kill on; a crashed one came to its state after it.
     if run.state_type == "CRASHED":
         return "crashed by our kills" if any(kill <= last < kill + OF_A_KILL for kill in kills) else "crashed"
@@ -124,29 +150,27 @@ def _outcome(run: History, kills: Sequence[datetime]) -> str:
 
 def _is_revived(run: History) -> bool:
     """Whether a promotion brought it back. One that came too late was refused, whatever the states' times say."""
-    types = [state_type for _, state_type, _ in run.states]
-    after = run.states[next((place for place, each in enumerate(types) if each in FINAL), len(types)) :]
-    is_promoted = any(name == PROMOTED for _, _, name in after)
-    return is_promoted and (run.state_type not in FINAL or any(each == "RUNNING" for _, each, _ in after))
+    after = list(dropwhile(lambda entry: entry.type not in FINAL, run.states))
+    is_promoted = any(entry.name == PROMOTED for entry in after)
+    return is_promoted and (run.state_type not in FINAL or any(entry.type == "RUNNING" for entry in after))
 
 
 def _is_taken_after_its_end(run: History) -> bool:
     """Prefect accepts Pending for a run that has ended: a poller took it that had read its list before."""
-    pairs = pairwise(state_type for _, state_type, _ in run.states)
-    return any(before in FINAL and after == "PENDING" for before, after in pairs)
+    return any(before.type in FINAL and after.type == "PENDING" for before, after in pairwise(run.states))
 
 
 def _judge_times(verdict: Verdict, runs: Sequence[History], limit: int, ended: datetime) -> None:
     waits = [spell for run in runs for spell in waiting(run, ended)]
     holds = [spell for run in runs for spell in occupying(run, ended)]
-    promotions = sorted((when, run.run_id) for run in runs for when, state_type, name in run.states if name == PROMOTED)
+    promotions = sorted((entry.when, run.run_id) for run in runs for entry in run.states if entry.name == PROMOTED)
     verdict.counts["promotions"] = len(promotions)
-    by_promotion = {(spell.run.run_id, spell.end): spell for spell in waits}
+    by_promotion = {(spell.run.run_id, spell.left): spell for spell in waits}
     for when, run_id in promotions:
         held = sum(spell.start <= when < spell.end and spell.run.run_id != run_id for spell in holds)
         verdict.counts["promoted beyond the limit"] += held >= limit
         mine = by_promotion.get((run_id, when))
-        if mine is None:
+        if mine is None or when - mine.end > ONE_FILL:
             verdict.counts["promoted while it did not wait"] += 1
             continue
         earlier = [spell for spell in waits if spell.start < when < spell.end and spell.order() < mine.order()]
@@ -157,9 +181,10 @@ def _judge_times(verdict: Verdict, runs: Sequence[History], limit: int, ended: d
         elif earlier:
             verdict.counts["overtaken by a race"] += 1
     for run in runs:
-        for (start, _, name), (end, state_type, _) in pairwise(run.states):
-            if name == PROMOTED and state_type == "PENDING":
-                verdict.at_most("promotion to Pending", end - start, start)
+        for entry, after in pairwise(run.states):
+            since = _ready_since(entry)
+            if since is not None and after.type == "PENDING":
+                verdict.at_most("promoted or due, to Pending", after.when - since, since)
     _judge_idle(verdict, waits, holds, limit)
 
 
@@ -186,20 +211,34 @@ def _judge_idle(verdict: Verdict, waits: Iterable[Spell], holds: Iterable[Spell]
 
 def waiting(run: History, ended: datetime) -> Iterable[Spell]:
     """When the run waited to be promoted."""
-    for (start, state_type, name), (end, *_) in pairwise([*run.states, (ended, "", "")]):
-        if state_type == "SCHEDULED" and name != PROMOTED:
-            yield Spell(run, start, end, is_bounced=name == BOUNCED)
+    for entry, left in _with_ends(run, ended):
+        if entry.type == "SCHEDULED" and entry.name != PROMOTED:
+            end = left if entry.due is None else min(left, entry.due)
+            yield Spell(run, entry.when, end, left, is_bounced=entry.name == BOUNCED)
 
 
 def occupying(run: History, ended: datetime) -> Iterable[Spell]:
     """When the run held a slot, or had one promised. One that was left active holds it until its lease lapses."""
     since: datetime | None = None
-    for when, state_type, name in run.states:
-        holds = state_type in ACTIVE or name == PROMOTED
-        if holds and since is None:
-            since = when
-        elif not holds and since is not None:
-            yield Spell(run, since, when)
+    for entry, left in _with_ends(run, min(ended, run.states[-1].when + LEASE)):
+        start = entry.when if entry.type in ACTIVE else _ready_since(entry)
+        if start is None or start >= left:
+            start = None
+        if since is not None and start != entry.when:
+            yield Spell(run, since, entry.when, entry.when)
             since = None
+        since = since or start
     if since is not None:
-        yield Spell(run, since, min(ended, run.states[-1][0] + LEASE))
+        yield Spell(run, since, left, left)
+
+
+def _ready_since(entry: Entry) -> datetime | None:
+    """Since when a poller may take a run in this state; None if it never may."""
+    if entry.name == PROMOTED:
+        return entry.when
+    return entry.due if entry.type == "SCHEDULED" else None
+
+
+def _with_ends(run: History, ended: datetime) -> Iterable[tuple[Entry, datetime]]:
+    """Each state, and when the run left it."""
+    return zip(run.states, [*(entry.when for entry in run.states[1:]), ended], strict=True)
