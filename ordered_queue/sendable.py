@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
@@ -24,6 +25,9 @@ and the position come on top of a submission key. What compresses well may be lo
 """
 
 
+SURROGATE = re.compile("[\ud800-\udfff]")
+
+
 def unsendable(value: object) -> str | None:
     """Why a value cannot travel to the server and be stored there; None if it can.
 
@@ -33,7 +37,7 @@ def unsendable(value: object) -> str | None:
     if isinstance(value, str):
         if "\x00" in value:
             return "holds a NUL character, which PostgreSQL cannot store"
-        if any("\ud800" <= character <= "\udfff" for character in value):
+        if not value.isascii() and SURROGATE.search(value):
             return "holds half of a surrogate pair, which is not valid Unicode"
         return None
     if isinstance(value, float) and not math.isfinite(value):
