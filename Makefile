@@ -10,7 +10,7 @@ demo: $(VENV)/.installed
 	$(BIN)/python -m demo
 
 test: lint $(OLDEST)/.installed
-	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder $(ARGS)
+	$(BIN)/python -m pytest --numprocesses 4 --dist loadscope --no-loadscope-reorder $(ARGS)
 
 # Under 15 minutes on 2 cores, if nothing else runs there; writes docs/performance.md.
 bench: $(VENV)/.installed

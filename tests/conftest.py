@@ -1,6 +1,7 @@
 """What every test stands on: none of the caller's settings, a real server for the session, a deployment a test."""
 
 import os
+import signal
 import tempfile
 from contextlib import suppress
 from pathlib import Path
@@ -21,6 +22,9 @@ os.environ.update(
     }
 )
 
+# A shell starts what it runs in the background with this signal ignored, and what we start would ignore it too.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 # After the environment is clean.
 import pytest  # noqa: E402
 from prefect.client.orchestration import get_client  # noqa: E402
@@ -29,6 +33,7 @@ from prefect.settings import PREFECT_API_URL, temporary_settings  # noqa: E402
 
 from ordered_queue.embedded import prefect_server  # noqa: E402
 from tests.postgresql import postgresql  # noqa: E402
+from tests.schedule import pytest_collection_modifyitems, pytest_xdist_make_scheduler  # noqa: E402, F401  # hooks
 from tests.server.deployed import Deployed  # noqa: E402
 
 ROOT = Path(__file__).parent.parent
@@ -49,9 +54,12 @@ on_postgresql = pytest.mark.parametrize("server", ["postgresql"], indirect=True)
 """For what depends on how PostgreSQL commits."""
 
 
-LEAN = {"PREFECT_SERVER_SERVICES_CANCELLATION_CLEANUP_ENABLED": "false"}
-"""Without the service that looks for the children of every run ever cancelled, three times a minute: here those are
-thousands, and half of what the server does."""
+LEAN = {
+    "PREFECT_SERVER_SERVICES_CANCELLATION_CLEANUP_ENABLED": "false",
+    "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_ENABLED": "false",
+}
+"""Without two services. One looks for the children of every run ever cancelled, three times a minute: here those are
+thousands, and half of what the server does. The other looks at every event whether it is one of a task's run."""
 
 
 @pytest.fixture(scope="session")

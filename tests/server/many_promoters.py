@@ -1,12 +1,16 @@
 """Several processes fill one queue at the same moment, round after round: what the test and the bench share."""
 
-import subprocess
-import sys
+import multiprocessing
 from collections import Counter
 from contextlib import ExitStack, contextmanager
 
-from ordered_queue.embedded import stop
-from tests.conftest import ROOT
+from tests.server.promoter import promote
+from tests.server.writer import write
+
+FORKS = multiprocessing.get_context("forkserver")
+"""One process imports Prefect, which takes two seconds, and is forked for each that is needed."""
+
+FORKS.set_forkserver_preload([promote.__module__, write.__module__])
 
 PROMOTERS = 8
 LIMIT = 3
@@ -16,42 +20,40 @@ MOST_TRIES = 10
 
 
 @contextmanager
-def processes(server, count, module, *arguments):
-    """So many processes of a module, each ready."""
+def processes(count, target, *arguments):
+    """Connections to so many processes that execute a function, each ready."""
     with ExitStack() as stack:
-        started = []
+        connections = []
         for _ in range(count):
-            process = subprocess.Popen(
-                [sys.executable, "-m", module, *arguments],
-                env=dict(server.env),
-                cwd=ROOT,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                text=True,
-                start_new_session=True,
-            )
-            stack.callback(stop, process)
-            started.append(process)
-        for process in started:
-            assert process.stdout.readline() == "ready\n"
-        yield started
+            ours, theirs = FORKS.Pipe()
+            process = FORKS.Process(target=target, args=(theirs, *arguments))
+            process.start()
+            stack.callback(end, process)
+            theirs.close()
+            connections.append(stack.enter_context(ours))
+        assert [connection.recv() for connection in connections] == ["ready"] * count
+        yield connections
+
+
+def end(process):
+    process.kill()
+    process.join()
 
 
 def promoters(server):
-    return processes(server, PROMOTERS, "tests.server.promoter")
+    return processes(PROMOTERS, promote, server.api_url)
 
 
 def under_write_load(server, deployment_id):
-    return processes(server, 1, "tests.server.writer", str(deployment_id))
+    return processes(1, write, server.api_url, deployment_id)
 
 
 def fill_at_once(promoting, deployment_id):
     """How many runs all of them promoted, and how many of their fills came to their end."""
-    for process in promoting:
-        process.stdin.write(f"{deployment_id}\n")
-        process.stdin.flush()
-    answers = [process.stdout.readline().split() for process in promoting]
-    return sum(int(promoted) for promoted, _ in answers), sum(end == "whole" for _, end in answers)
+    for connection in promoting:
+        connection.send(deployment_id)
+    answers = [connection.recv() for connection in promoting]
+    return sum(promoted for promoted, _ in answers), sum(whole for _, whole in answers)
 
 
 def play(queue, promoting, rounds=ROUNDS):

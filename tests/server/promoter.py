@@ -1,17 +1,15 @@
-"""A process that fills: it reads a deployment's id a line, fills its queue, and says how many it promoted and whether
-the fill came to its end."""
+"""What a process of many does that fill one queue: it is sent a deployment's id, fills its queue, and answers how many
+it promoted and whether the fill came to its end."""
 
-import sys
-from uuid import UUID
-
-from prefect.client.orchestration import get_client
+from prefect.client.orchestration import SyncPrefectClient
 
 from ordered_queue import sweep_sync
 
-with get_client(httpx_settings={"timeout": 30}, sync_client=True) as client:
-    sys.stdout.write("ready\n")
-    sys.stdout.flush()
-    for line in sys.stdin:
-        swept = sweep_sync(client, UUID(line.strip()))[0]
-        sys.stdout.write(f"{swept.promoted} {'whole' if swept.problem is None else 'cut-short'}\n")
-        sys.stdout.flush()
+
+def promote(connection, api_url):
+    """Until it is ended."""
+    with SyncPrefectClient(api_url, httpx_settings={"timeout": 30}) as client:
+        connection.send("ready")
+        while True:
+            swept = sweep_sync(client, connection.recv())[0]
+            connection.send((swept.promoted, swept.problem is None))
