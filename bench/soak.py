@@ -82,10 +82,11 @@ def start_everybody(crew: Crew, options: argparse.Namespace) -> dict[str, str]:
     journals = {name: folder / f"{name}.journal" for name in SUBMITTERS}
     for journal in (*journals.values(), folder / "submitters.journal", folder / "errors.journal"):
         journal.touch()
-    quick = {"PREFECT_WORKER_QUERY_SECONDS": "1", "PREFECT_LOGGING_LEVEL": "INFO"}
+    polls = {"PREFECT_WORKER_QUERY_SECONDS": "1", "PREFECT_RUNNER_POLL_FREQUENCY": "1"}
+    quick = {**polls, "PREFECT_LOGGING_LEVEL": "INFO"}
     work = [python, "-m", "prefect", "worker", "start", "--type", options.worker_type, "--pool", POOL]
     crew.add(Member("worker", "worker", work, folder, quick))
-    serve = [python, "-m", "bench.soak_flows", str(options.real_limit)]
+    serve = [python, "-m", "bench.soak_flows", "served", str(options.real_limit)]
     crew.add(Member("serve", "serve", serve, ROOT, quick))
     wait_for_text(crew, "worker", "started!")
     wait_for_text(crew, "serve", "Start-up recovery")
