@@ -4,6 +4,9 @@ VENV := .venv
 OLDEST := .venv-oldest
 BIN := $(VENV)/bin
 
+# Whoever wants no compiled files would have every process of the tests compile the package anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test check lint bench bench-full clean
 
 demo: $(VENV)/.installed
