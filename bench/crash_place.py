@@ -13,6 +13,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
+from uuid import UUID
 
 from tests import conftest as _conftest  # first: it takes the caller's own settings out  # noqa: F401  # isort: skip
 from prefect.client.orchestration import SyncPrefectClient, get_client
@@ -81,8 +82,8 @@ class Queue:
         kinds = ["SCHEDULED", "PENDING", "RUNNING", "CANCELLING"]
         body["flow_runs"] = {"state": {"type": {"any_": kinds}}}
 
-        def left() -> list[str]:
-            return [run["id"] for run in client.request("POST", "/flow_runs/filter", json=body).json()]
+        def left() -> list[UUID]:
+            return [UUID(run["id"]) for run in client.request("POST", "/flow_runs/filter", json=body).json()]
 
         for run_id in left():
             self.deployed.set_state(run_id, "CANCELLING")
@@ -129,6 +130,11 @@ class Place:
             return any(each["entrypoint"].endswith(f":{name}") and each["status"] == "READY" for each in found)
 
         wait_until(is_polled, 90, "the runner's first poll")
+
+    def supervise(self, queue: Queue) -> None:
+        """Start a runner again that has ended, as whoever supervises it would."""
+        if self.runners[queue.name].poll() is not None:
+            self.start_runner(queue)
 
     def kill_runner(self, queue: Queue) -> None:
         """Kill a runner with the flows that it started."""
