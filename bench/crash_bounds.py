@@ -148,7 +148,12 @@ def cancelled_while_promoted(place: Place, queue: Queue) -> float:
 
 
 def cancelled_while_running(place: Place, queue: Queue) -> float:
-    """Some of it is Prefect's: it ends the process first."""
+    """Some of it is Prefect's: it ends the process first.
+
+    A runner that was there while the server was away may not hear of cancellations any more (Prefect 3.9.1).
+    """
+    place.kill_runner(queue)
+    place.start_runner(queue)
     (first, second), _ = queue.run_one_of_two(600)
     since = now()
     queue.deployed.cancel(first)

@@ -1,6 +1,8 @@
 """The names that users import, and that an async name and its sync twin are one thing."""
 
 import inspect
+import subprocess
+import sys
 
 import pytest
 
@@ -35,6 +37,25 @@ def test_a_fixed_name_is_exported_with_its_parameters(name):
 def test_what_is_exported_is_there_once():
     assert len(set(ordered_queue.__all__)) == len(ordered_queue.__all__)
     assert all(hasattr(ordered_queue, name) for name in ordered_queue.__all__)
+    assert dir(ordered_queue) == sorted(ordered_queue.__all__)
+    assert not hasattr(ordered_queue, "there_is_none")
+
+
+IN_A_FLOWS_PROCESS = """
+import sys
+import prefect.engine, prefect.flow_engine
+before = set(sys.modules)
+import ordered_queue
+print(*sorted(name for name in set(sys.modules) - before if name.startswith("prefect")))
+"""
+
+
+def test_a_flows_process_imports_no_more_of_prefect_because_of_us():
+    """Each run's start would wait for it."""
+    done = subprocess.run(
+        [sys.executable, "-c", IN_A_FLOWS_PROCESS], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout.split() == []
 
 
 @pytest.mark.parametrize(("async_name", "sync_name"), TWINS)
