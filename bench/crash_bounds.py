@@ -128,6 +128,16 @@ def database_away_as_a_run_ends(place: Place, queue: Queue) -> float:
     return seconds_until_promotion(queue, second, since, 1200)
 
 
+def database_away_and_asked_again(place: Place, queue: Queue) -> float:
+    """The same, where Prefect's client takes 500 for something to try again."""
+    place.kill_runner(queue)
+    place.start_runner(queue, PREFECT_CLIENT_RETRY_EXTRA_CODES="500")
+    try:
+        return database_away_as_a_run_ends(place, queue)
+    finally:
+        place.kill_runner(queue)  # the next one is without
+
+
 def server_away_during_the_last_hook(place: Place, queue: Queue) -> float:
     """The server has the run's end; then it is gone before anybody could promote."""
     by_hand = place.queue_by_hand(1)
@@ -177,6 +187,7 @@ ROWS = [
     Row("API server restarted as a run ends", api_server_restarted, api_server_restarted, NIGHTLY),
     Row("database restarted in the middle of a run", database_restarted, database_restarted, NIGHTLY),
     Row("database away as a run ends", ONE_SHOT, database_away_as_a_run_ends, NIGHTLY, is_slow=True),
+    Row("the same, with `PREFECT_CLIENT_RETRY_EXTRA_CODES=500`", *[database_away_and_asked_again] * 2, NIGHTLY),
     Row("server away during the last hook", ONE_SHOT, server_away_during_the_last_hook, NIGHTLY),
     Row("cancelled while parked", NO_SLOT, NO_SLOT, NO_SLOT),
     Row("cancelled while promoted", ONE_SHOT, cancelled_while_promoted, cancelled_while_promoted),

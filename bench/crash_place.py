@@ -107,23 +107,23 @@ class Place:
     watcher: subprocess.Popen[bytes] | None = None
     own_database: subprocess.Popen[bytes] | None = None
 
-    def start(self, name: str, *command: str) -> subprocess.Popen[bytes]:
-        """Start a process that uses the server."""
+    def start(self, name: str, *command: str, **settings: str) -> subprocess.Popen[bytes]:
+        """Start a process that uses the server, with these environment variables beside."""
         with (self.folder / f"{name}.log").open("ab") as log:
             return subprocess.Popen(
                 [sys.executable, "-m", *command],
-                env={**self.api.running.env, **QUICK},
+                env={**self.api.running.env, **QUICK, **settings},
                 cwd=ROOT,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
             )
 
-    def start_runner(self, queue: Queue | str) -> None:
-        """Serve a flow; waits until it is polled for."""
+    def start_runner(self, queue: Queue | str, **settings: str) -> None:
+        """Serve a flow, with these environment variables; waits until it is polled for."""
         name = queue if isinstance(queue, str) else queue.name
         without_hooks = ["plain"] if name == "plain" else []
-        self.runners[name] = self.start(name, "bench.soak_flows", "bounds", "1", *without_hooks)
+        self.runners[name] = self.start(name, "bench.soak_flows", "bounds", "1", *without_hooks, **settings)
 
         def is_polled() -> bool:
             found = self.client.request("POST", "/deployments/filter", json={}).json()

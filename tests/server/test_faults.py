@@ -18,6 +18,7 @@ from ordered_queue import (
     sweep_sync,
 )
 from ordered_queue._steps import server as server_steps
+from tests.conftest import on_postgresql
 from tests.server.link import FAULTS, linked
 from tests.server.test_park import numbers, waiting_numbers
 
@@ -163,3 +164,27 @@ def test_a_lost_answer_that_created_runs_doubles_none(deploy, client, link, thro
 
     assert len({run.flow_run_id for run in runs}) == 100
     assert waiting_numbers(client, queue) == list(range(100))
+
+
+at_its_write = pytest.mark.parametrize("fault", QUICK)
+"""The requests that change something, where another database commits in another way."""
+
+
+@on_postgresql
+@in_the_sync_form
+@at_its_write
+def test_a_promotion_gets_through_any_weather_on_postgresql_too(freed, link, through, fault):
+    queue, waiting = freed
+    link.strike(FILL_REQUESTS, fault)
+
+    assert through(fill_free_slots, fill_free_slots_sync, queue.id) == 1
+
+    assert not link.faults, "the fault did not strike"
+    assert_promoted_once(queue, waiting)
+
+
+@on_postgresql
+@in_the_sync_form
+@at_its_write
+def test_a_submission_gets_through_any_weather_on_postgresql_too(deploy, client, link, through, fault):
+    assert_submission_gets_through(deploy(limit=1), client, link, through, fault, PARK_REQUESTS - 1)
