@@ -79,10 +79,10 @@ def flow_and_runner_killed(place: Place, queue: Queue) -> float:
 
 
 def submitter_killed(place: Place, queue: Queue) -> float:
-    """Its runs are parked, and nobody fills for it."""
+    """Its run is parked, and nobody fills for it."""
     by_hand = place.queue_by_hand(1)
-    first, _ = by_hand.deployed.create_waiting(2)
-    return seconds_until_promotion(by_hand, first, now())
+    (run,) = by_hand.deployed.create_waiting(1)
+    return seconds_until_promotion(by_hand, run, now())
 
 
 def watcher_killed(place: Place, queue: Queue) -> float:

@@ -127,7 +127,7 @@ class Place:
 
         def is_polled() -> bool:
             found = self.client.request("POST", "/deployments/filter", json={}).json()
-            return any(each["entrypoint"].endswith(f":{name}") and each["status"] == "READY" for each in found)
+            return any((each["entrypoint"] or "").endswith(f":{name}") and each["status"] == "READY" for each in found)
 
         wait_until(is_polled, 90, "the runner's first poll")
 

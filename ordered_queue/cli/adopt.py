@@ -35,7 +35,8 @@ def adopt(deployment: str, /, *, yes: Yes = False) -> None:
         try:
             drive_sync(client, _adopt.adopt(found.id, adopted))
         except (OrderedQueueError, KeyboardInterrupt):
-            say(f"Adopted {_runs(adopted)} so far; repeat the command for the rest.")
+            if adopted:
+                say(f"Adopted {_runs(adopted)} so far; repeat the command for the rest.")
             raise
         swept: list[QueueSwept] = []
         drive_sync(client, _sweep.sweep(found.id, load_settings().promoted_timeout, swept))

@@ -54,7 +54,8 @@ def park(
     Args:
         deployment: "flow/deployment", or an id.
         param: NAME=VALUE, once for each parameter of one run. The value is text if the flow's parameter is a str; else
-            it is read as JSON if it is JSON, and as text if it is not.
+            it is read as JSON if it is JSON, and as text if it is not. A text in double quotes is a JSON text for any
+            parameter: one that has quotes of its own needs another pair around it.
         params_file: A file with the parameters of one run in each line: JSON lines, or CSV below a header of parameter
             names (cells are read as --param's values are; an empty cell leaves the parameter out). It is checked as a
             whole before a run is created. "-" is standard input, parked in chunks of 100 lines, the last at its end.

@@ -69,14 +69,18 @@ def cancel(deployment: str | None = None, /, *, submission: str, yes: Yes = Fals
         try:
             drive_sync(client, _queue.cancel_submission(submission, deployment_id, cancelled))
         except (OrderedQueueError, KeyboardInterrupt):
-            say(f"Cancelled {_runs(cancelled)} so far; repeat the command for the rest.")
+            if cancelled:
+                say(f"Cancelled {_runs(cancelled)} so far; repeat the command for the rest.")
             raise
         put(f"Cancelled {_runs(cancelled)}.")
         if cancelled:
             # One of them may have been promoted: its slot is free now, and no hook runs for it.
             _tell_problems(_swept(client, deployment_id))
         else:
-            say("No run of that submission waits to start. `ordered-queue ls DEPLOYMENT` shows what does.")
+            say(
+                "No run of that submission waits to start: all of it has started, or no submission has that key. "
+                "`ordered-queue ls DEPLOYMENT` shows what waits."
+            )
 
 
 def unpark(deployment: str, /, *, yes: Yes = False) -> None:
@@ -102,7 +106,8 @@ def unpark(deployment: str, /, *, yes: Yes = False) -> None:
         try:
             drive_sync(client, _queue.unpark(found.id, unparked))
         except (OrderedQueueError, KeyboardInterrupt):
-            say(f"Handed {_runs(unparked)} back so far; repeat the command for the rest.")
+            if unparked:
+                say(f"Handed {_runs(unparked)} back so far; repeat the command for the rest.")
             raise
     put(f"Handed {_runs(unparked)} back to Prefect.")
 

@@ -125,7 +125,8 @@ def test_a_command_of_another_program_is_one_that_is_known_to_work():
         "pip install .",
         "export PREFECT_API_URL=http://127.0.0.1:4200/api",
         "pip uninstall ordered-queue",
-        "prefect --no-prompt deploy --prefect-file deployments.yaml --all",  # tests/server/test_deployments_yaml.py
+        # tests/server/test_deployments_yaml.py
+        "prefect --no-prompt deploy --prefect-file deployments.yaml --all --pool local",
         "prefect work-pool create local --type ordered-process",  # tests/server/test_ordered_worker.py
         "prefect worker start --pool local",  # the same
         *(f"prefect automation create --from-file {name}" for block in AUTOMATIONS if (name := block.file_name)),

@@ -414,7 +414,7 @@ def test_cancel_cancels_the_waiting_runs_of_a_submission_and_leaves_the_running_
     code, out, err = command("cancel", queue.name, "--submission", f"mine-{queue.id}")
 
     assert (code, out) == (0, ["Cancelled 0 runs."])
-    assert "No run of that submission waits to start." in err
+    assert "No run of that submission waits to start: all of it has started, or no submission has that key." in err
 
 
 def test_cancel_fills_the_slot_that_it_freed_when_a_run_was_promoted(command, deploy):
