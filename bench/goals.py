@@ -25,11 +25,13 @@ class Goal:
         what: what is to be reached.
         goal: how much of it.
         measured: the figure in words and whether it was reached; None if it was not measured.
+        if_missed: what there is to say then.
     """
 
     what: str
     goal: str
     measured: Callable[[Found], tuple[str, bool] | None]
+    if_missed: str = ""
 
 
 def goals(records: Sequence[Record]) -> str:
@@ -39,6 +41,8 @@ def goals(records: Sequence[Record]) -> str:
     for goal in GOALS:
         measured = goal.measured(found)
         text, verdict = (NOT_MEASURED, "") if measured is None else (measured[0], "yes" if measured[1] else "**no**")
+        if measured is not None and not measured[1]:
+            text += goal.if_missed
         lines.append(f"| {goal.what} | {goal.goal} | {text} | {verdict} |")
     return "\n".join(lines) + "\n"
 
@@ -68,7 +72,8 @@ def _idle(variant: str, case: str, most_p50: float, most_p95: float | None = Non
         if not idle:
             return None
         middle, high = median(idle), percentile(idle, 95)
-        return f"p50 {middle:.2f} s, p95 {high:.2f} s", middle <= most_p50 and (most_p95 is None or high <= most_p95)
+        text = f"p50 {middle:.3f} s, p95 {high:.3f} s, {len(idle)} times"
+        return text, middle <= most_p50 and (most_p95 is None or high <= most_p95)
 
     return measured
 
@@ -144,21 +149,32 @@ def _states(found: Found) -> tuple[str, bool] | None:
 
 
 def _makespan(found: Found) -> tuple[str, bool] | None:
-    def seconds(variant: str) -> float | None:
-        whole = [one["makespan_seconds"] for one in _rounds(found, variant) if one["runs"] == 20]
-        return median(whole) if whole else None
+    def whole(variant: str) -> list[dict[str, Any]]:
+        return [one for one in _rounds(found, variant) if one["runs"] == 20]
 
-    ours, native = seconds("ordered-process"), seconds("enqueue")
-    if ours is None:
+    ours, native = whole("ordered-process"), whole("enqueue")
+    if not ours:
         return None
-    return f"{ours:.1f} s" + (f"; native {native:.1f} s" if native else ""), ours < 50
+    seconds = median([one["makespan_seconds"] for one in ours])
+    start = median([each for one in ours for each in one["launch_seconds"]])
+    text = f"{seconds:.1f} s"
+    if native:
+        text += f"; native {median([one['makespan_seconds'] for one in native]):.1f} s"
+    # Ten runs a slot, one after the other: what no queue can take away.
+    text += f". Ten runs of 3 s and their processes' starts, p50 {start:.2f} s, are {10 * (3 + start):.0f} s of it"
+    return text, seconds < 50
 
 
 GOALS = (
     Goal("out-of-order pairs, against native ENQUEUE in the same run", "0, native about half", _order),
     Goal("a slot's idle time, watcher + a 1 s poller", "p50 1 s", _idle("serve-1s-watch", FULL, 1.0)),
     Goal("a slot's idle time, our own worker", "p50 0.3 s, p95 1 s", _idle("ordered-process", FULL, 0.3, 1.0)),
-    Goal("the same, thin queue", "p50 0.3 s, p95 1 s", _idle("ordered-process", THIN, 0.3, 1.0)),
+    Goal(
+        "the same, thin queue",
+        "p50 0.3 s, p95 1 s",
+        _idle("ordered-process", THIN, 0.3, 1.0),
+        if_missed=". It is the five requests of a fill, the poll and the way to Pending, on cores that start processes",
+    ),
     Goal("requests of a fill that finds nothing to do", "at most 4", _requests("promotes nobody", 4)),
     Goal("requests of a fill up to the promoting write", "at most 5", _requests("promotes one", 5)),
     Goal(

@@ -108,7 +108,7 @@ def test_a_goal_stands_beside_its_figure_whether_it_was_reached_or_not():
         return next(line for line in lines if line.startswith(f"| {beginning}"))
 
     assert line("out-of-order pairs").endswith("| 0 of 171; native 80 of 171 | yes |")
-    assert line("a slot's idle time, watcher").endswith("| p50 0.30 s, p95 0.40 s | yes |")
+    assert line("a slot's idle time, watcher").endswith("| p50 0.300 s, p95 0.400 s, 2 times | yes |")
     assert line("a slot's idle time, our own worker").endswith("| not measured |  |")
     assert line("a hand-over behind").endswith(
         "| 1.50 times: 40 ms behind 10, 41 ms behind 1,000, 60 ms behind 100,000 | **no** |"
