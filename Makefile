@@ -15,7 +15,7 @@ demo: $(VENV)/.installed
 test: lint $(OLDEST)/.installed
 	$(BIN)/python -m pytest --numprocesses 4 --dist loadscope --no-loadscope-reorder $(ARGS)
 
-# Under 15 minutes on 2 cores, if nothing else runs there; writes docs/performance.md.
+# 15 to 20 minutes on 2 cores, if nothing else runs there; writes docs/performance.md.
 bench: $(VENV)/.installed
 	$(BIN)/python -m bench --all --write $(ARGS)
 
