@@ -81,6 +81,10 @@ def assert_promoted_once(queue, waiting):
 @pytest.mark.parametrize("fault", QUICK)
 @pytest.mark.parametrize("request_number", range(1, FILL_REQUESTS + 1))
 def test_a_fill_gets_through_any_weather_at_any_request(freed, link, through, fault, request_number):
+    assert_fill_gets_through(freed, link, through, fault, request_number)
+
+
+def assert_fill_gets_through(freed, link, through, fault, request_number):
     queue, waiting = freed
     link.strike(request_number, fault)
 
@@ -166,25 +170,17 @@ def test_a_lost_answer_that_created_runs_doubles_none(deploy, client, link, thro
     assert waiting_numbers(client, queue) == list(range(100))
 
 
-at_its_write = pytest.mark.parametrize("fault", QUICK)
-"""The requests that change something, where another database commits in another way."""
-
-
 @on_postgresql
 @in_the_sync_form
-@at_its_write
+@pytest.mark.parametrize("fault", QUICK)
 def test_a_promotion_gets_through_any_weather_on_postgresql_too(freed, link, through, fault):
-    queue, waiting = freed
-    link.strike(FILL_REQUESTS, fault)
-
-    assert through(fill_free_slots, fill_free_slots_sync, queue.id) == 1
-
-    assert not link.faults, "the fault did not strike"
-    assert_promoted_once(queue, waiting)
+    """Its write, where another database commits in another way."""
+    assert_fill_gets_through(freed, link, through, fault, FILL_REQUESTS)
 
 
 @on_postgresql
 @in_the_sync_form
-@at_its_write
+@pytest.mark.parametrize("fault", QUICK)
 def test_a_submission_gets_through_any_weather_on_postgresql_too(deploy, client, link, through, fault):
+    """The same."""
     assert_submission_gets_through(deploy(limit=1), client, link, through, fault, PARK_REQUESTS - 1)
