@@ -23,7 +23,8 @@ from bench.soak_cluster import ApiServer
 from ordered_queue import park_sync
 from ordered_queue.embedded import free_port, stop
 from tests.conftest import ROOT
-from tests.postgresql import BINARIES, UNPRIVILEGED, postgresql, wait_until_ready
+from tests.postgresql import WITHOUT_SYNCS, postgresql, wait_until_ready
+from tests.postgresql import start as start_postgresql
 from tests.server.deployed import Deployed, wait_until
 
 POLLS = {"PREFECT_RUNNER_POLL_FREQUENCY": "1", "PREFECT_WORKER_QUERY_SECONDS": "1"}
@@ -184,11 +185,7 @@ class Place:
             self.own_database.wait(30)
         wait_until(lambda: not (self.database / "data" / "postmaster.pid").exists(), 30, "the database's end")
         time.sleep(absent_seconds)
-        command = [BINARIES / "postgres", "-D", self.database / "data", "-k", self.database, "-c", "listen_addresses="]
-        with (self.database / "log").open("ab") as log:
-            self.own_database = subprocess.Popen(
-                [*command, "-c", "max_connections=200"], stdout=log, stderr=log, cwd=self.database, **UNPRIVILEGED
-            )
+        self.own_database = start_postgresql(self.database, WITHOUT_SYNCS)
         wait_until_ready(self.database, self.own_database)
 
     def stop(self) -> None:

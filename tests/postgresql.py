@@ -37,26 +37,22 @@ def postgresql(settings: Mapping[str, str] = WITHOUT_SYNCS) -> Generator[str, No
         data = folder / "data"
         initialize = ["initdb", "--pgdata", str(data), "--username", "postgres", "--auth", "trust", "--no-sync"]
         run(initialize, folder)
-        command = [
-            BINARIES / "postgres",
-            "-D",
-            data,
-            "-k",
-            folder,
-            "-c",
-            "listen_addresses=",
-            "-c",
-            "max_connections=200",
-            *(word for name, value in settings.items() for word in ("-c", f"{name}={value}")),
-        ]
-        with (folder / "log").open("wb") as log:
-            server = subprocess.Popen(command, stdout=log, stderr=log, cwd=folder, **UNPRIVILEGED)
+        server = start(folder, settings)
         try:
             wait_until_ready(folder, server)
             yield f"postgresql+asyncpg://postgres@/postgres?host={folder}"
         finally:
             server.send_signal(signal.SIGINT)  # PostgreSQL's fast shutdown
             server.wait(START_SECONDS)
+
+
+def start(folder: Path, settings: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    """Start the server on the data in that folder, which may be there from before."""
+    command = [BINARIES / "postgres", "-D", folder / "data", "-k", folder]
+    for name, value in {"listen_addresses": "", "max_connections": "200", **settings}.items():
+        command += ["-c", f"{name}={value}"]
+    with (folder / "log").open("ab") as log:
+        return subprocess.Popen(command, stdout=log, stderr=log, cwd=folder, **UNPRIVILEGED)
 
 
 @contextmanager
