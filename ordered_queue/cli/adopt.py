@@ -11,8 +11,8 @@ from ordered_queue._steps.deployments import find_deployment
 from ordered_queue.cli.connection import connected
 from ordered_queue.cli.failures import CommandFailed, in_one_line, printable
 from ordered_queue.cli.queue import Yes
+from ordered_queue.cli.so_far import counted, telling_how_far
 from ordered_queue.cli.terminal import is_confirmed, put, say
-from ordered_queue.errors import OrderedQueueError
 from ordered_queue.runs import QueueSwept
 from ordered_queue.settings import load_settings
 
@@ -32,19 +32,11 @@ def adopt(deployment: str, /, *, yes: Yes = False) -> None:
         found, _ = drive_sync(client, find_deployment(deployment))
         if not is_confirmed(f"Take the runs of {printable(deployment)} that wait for a slot into the queue?", yes):
             raise CommandFailed("Not confirmed; nothing was changed.")
-        try:
+        with telling_how_far(adopted, "Adopted {}"):
             drive_sync(client, _adopt.adopt(found.id, adopted))
-        except (OrderedQueueError, KeyboardInterrupt):
-            if adopted:
-                say(f"Adopted {_runs(adopted)} so far; repeat the command for the rest.")
-            raise
         swept: list[QueueSwept] = []
         drive_sync(client, _sweep.sweep(found.id, load_settings().promoted_timeout, swept))
-    put(f"Adopted {_runs(adopted)}.")
+    put(f"Adopted {counted(adopted)}.")
     for queue in swept:
         if queue.problem is not None:
             say(in_one_line(f"Could not fill the queue: {queue.problem}."))
-
-
-def _runs(ids: list[UUID]) -> str:
-    return f"{len(ids)} run" if len(ids) == 1 else f"{len(ids)} runs"

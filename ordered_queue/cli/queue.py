@@ -15,8 +15,8 @@ from ordered_queue._steps.deployments import find_deployment
 from ordered_queue.cli.connection import connected
 from ordered_queue.cli.failures import CommandFailed, Misused, in_one_line, printable
 from ordered_queue.cli.names import full_names
+from ordered_queue.cli.so_far import counted, telling_how_far
 from ordered_queue.cli.terminal import is_confirmed, put, say
-from ordered_queue.errors import OrderedQueueError
 from ordered_queue.runs import QueueSwept
 from ordered_queue.settings import load_settings
 from ordered_queue.submission import is_cancel_new
@@ -66,13 +66,9 @@ def cancel(deployment: str | None = None, /, *, submission: str, yes: Yes = Fals
         deployment_id = None if deployment is None else _id_of(client, deployment)
         if not is_confirmed(f"Cancel the runs of submission {printable(submission)} that have not started?", yes):
             raise CommandFailed("Not confirmed; nothing was cancelled.")
-        try:
+        with telling_how_far(cancelled, "Cancelled {}"):
             drive_sync(client, _queue.cancel_submission(submission, deployment_id, cancelled))
-        except (OrderedQueueError, KeyboardInterrupt):
-            if cancelled:
-                say(f"Cancelled {_runs(cancelled)} so far; repeat the command for the rest.")
-            raise
-        put(f"Cancelled {_runs(cancelled)}.")
+        put(f"Cancelled {counted(cancelled)}.")
         if cancelled:
             # One of them may have been promoted: its slot is free now, and no hook runs for it.
             _tell_problems(_swept(client, deployment_id))
@@ -103,13 +99,9 @@ def unpark(deployment: str, /, *, yes: Yes = False) -> None:
         question = f"Hand every waiting run of {printable(deployment)} back to Prefect? It keeps no order."
         if not is_confirmed(question, yes):
             raise CommandFailed("Not confirmed; nothing was changed.")
-        try:
+        with telling_how_far(unparked, "Handed {} back"):
             drive_sync(client, _queue.unpark(found.id, unparked))
-        except (OrderedQueueError, KeyboardInterrupt):
-            if unparked:
-                say(f"Handed {_runs(unparked)} back so far; repeat the command for the rest.")
-            raise
-    put(f"Handed {_runs(unparked)} back to Prefect.")
+    put(f"Handed {counted(unparked)} back to Prefect.")
 
 
 def _id_of(client: SyncPrefectClient, deployment: str) -> UUID:
@@ -128,7 +120,3 @@ def _tell_problems(swept: list[QueueSwept]) -> None:
     for queue in swept:
         if queue.problem is not None:
             say(in_one_line(f"Could not fill the queue of deployment {queue.deployment_id}: {queue.problem}."))
-
-
-def _runs(ids: list[UUID]) -> str:
-    return f"{len(ids)} run" if len(ids) == 1 else f"{len(ids)} runs"
