@@ -134,7 +134,9 @@ def test_adopt_refuses_a_deployment_that_would_cancel_the_runs(deploy, capsys):
 
     assert main(["adopt", queue.name, "--yes"]) == 1
 
-    assert "CANCEL_NEW" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "CANCEL_NEW" in told
+    assert "repeat the command" not in told  # it would not help
     assert queue.read(run).tags == []
 
 

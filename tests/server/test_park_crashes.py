@@ -11,8 +11,11 @@ from ordered_queue._steps.park import park as park_steps
 from tests.interruption import Crash, crashing_after
 from tests.server.test_park import numbers, waiting_numbers
 
+REQUESTS = 16
+"""Three to begin with; for each of two chunks two that create it and four that fill; the first fill promotes a run."""
 
-@pytest.mark.parametrize("requests", range(10))
+
+@pytest.mark.parametrize("requests", range(REQUESTS))
 def test_a_submission_that_died_after_any_request_is_completed_by_its_key(deploy, client, requests):
     queue = deploy(limit=1)
     submission = Submission(
