@@ -15,7 +15,7 @@ from tests.contract.test_fill_on_the_wire import DEPLOYMENT, as_json
 from tests.contract.test_park_on_the_wire import Server
 from tests.factories import NOW, a_deployment
 
-MARK = "counted"
+MARK = "a row of this test"
 
 MOST_HELD = 3 * CHUNK
 """The chunk that is being parked, the one that is read meanwhile, and the last answer."""
